@@ -1,0 +1,3 @@
+//! A Redlock quorum client for Rust.
+#[cfg(feature = "testkit")]
+pub mod testkit;

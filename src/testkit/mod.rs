@@ -1,0 +1,1 @@
+//! Tools for tests: throw-away servers, a fault-injecting proxy, memory nodes.
