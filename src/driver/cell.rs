@@ -1,0 +1,291 @@
+//! One lock attempt on its way through the world.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use super::engine::Engine;
+use crate::node::{Caller, Link, Request};
+use crate::quorum::hold::{Command, Hold, LossCause, Outbox, Reply};
+use crate::quorum::ledger::News;
+use crate::quorum::validity::Moment;
+use crate::quorum::vote::{Tally, Unsent};
+use crate::token::Token;
+
+pub(crate) struct Cell {
+    id: u64,
+    engine: Arc<Engine>,
+    key: Box<str>,
+    token: Token,
+    // A std mutex: the core never blocks, and nothing is awaited under it.
+    state: Mutex<State>,
+    acquire: Claims,
+    extension: Mutex<(u32, Arc<Claims>)>,
+    changed: Notify,
+    /// One explicit extension at a time.
+    pub(crate) extending: tokio::sync::Mutex<()>,
+}
+
+#[derive(Debug)]
+struct State {
+    hold: Hold,
+    /// Where the watchdog has this cell.
+    armed: Option<Moment>,
+    /// The nodes whose news this cell is told, one bit each.
+    told: u32,
+    settled: bool,
+}
+
+/// For each node: has its command been written, or taken back? Whoever comes first wins.
+#[derive(Debug, Default)]
+struct Claims(AtomicU64);
+
+impl Claims {
+    /// Just before the write. `false`: it was taken back.
+    fn claim(&self, node: usize) -> bool {
+        let before = self.0.fetch_or(1 << node, Ordering::AcqRel);
+        before & (1 << (node + 32)) == 0
+    }
+
+    /// Takes it back. `false`: it has been written.
+    fn withdraw(&self, node: usize) -> bool {
+        let before = self.0.fetch_or(1 << (node + 32), Ordering::AcqRel);
+        before & (1 << node) == 0
+    }
+}
+
+impl Cell {
+    /// Makes the attempt and begins its round.
+    pub(crate) fn start(
+        engine: &Arc<Engine>,
+        key: &str,
+        token: Token,
+        ttl: Duration,
+        round_timeout: Duration,
+    ) -> Arc<Self> {
+        let hold = Hold::new(engine.nodes().len(), ttl, round_timeout);
+        let cell = Arc::new(Self {
+            id: engine.next_id(),
+            engine: Arc::clone(engine),
+            key: key.into(),
+            token,
+            state: Mutex::new(State { hold, armed: None, told: 0, settled: false }),
+            acquire: Claims::default(),
+            extension: Mutex::default(),
+            changed: Notify::new(),
+            extending: tokio::sync::Mutex::default(),
+        });
+        engine.on_begun();
+        cell.feed(Hold::start);
+        cell
+    }
+
+    pub(crate) const fn id(&self) -> u64 {
+        self.id
+    }
+
+    pub(crate) const fn engine(&self) -> &Arc<Engine> {
+        &self.engine
+    }
+
+    pub(crate) fn token(&self) -> &Token {
+        &self.token
+    }
+
+    /// Looks at the hold without feeding it.
+    pub(crate) fn read<R>(&self, look: impl FnOnce(&Hold, Moment) -> R) -> R {
+        // The clock is read under the lock: what was decided before is never after "now".
+        let state = self.state();
+        look(&state.hold, self.engine.clock().now())
+    }
+
+    /// Feeds the hold one input and carries out what follows from it.
+    pub(crate) fn feed<R>(
+        self: &Arc<Self>,
+        input: impl FnOnce(&mut Hold, Moment, &mut dyn Outbox) -> R,
+    ) -> R {
+        self.feed_and(input, |_| {})
+    }
+
+    fn feed_and<R>(
+        self: &Arc<Self>,
+        input: impl FnOnce(&mut Hold, Moment, &mut dyn Outbox) -> R,
+        prepare: impl FnOnce(&mut State),
+    ) -> R {
+        let mut post = Post { cell: self, wake: false };
+        let mut state = self.state();
+        prepare(&mut state);
+        let result = input(&mut state.hold, self.engine.clock().now(), &mut post);
+        let news = self.listen(&mut state);
+        let settled = self.arm(&mut state);
+        drop(state);
+        if post.wake {
+            self.changed.notify_waiters();
+        }
+        if settled {
+            self.engine.on_settled();
+        }
+        for (node, news) in news {
+            self.on_news(node, news);
+        }
+        result
+    }
+
+    /// Waits until `look` finds something. Looks first, and again after every change.
+    pub(crate) async fn wait<R>(&self, mut look: impl FnMut(&Self) -> Option<R>) -> R {
+        let mut changed = std::pin::pin!(self.changed.notified());
+        loop {
+            changed.as_mut().enable();
+            if let Some(found) = look(self) {
+                return found;
+            }
+            changed.as_mut().await;
+            changed.set(self.changed.notified());
+        }
+    }
+
+    /// Ends the attempt or the hold and sees to it that nothing is left. Never blocks.
+    pub(crate) fn release(self: &Arc<Self>, cause: LossCause) {
+        self.feed(|hold, now, outbox| hold.release(cause, now, outbox));
+    }
+
+    pub(crate) fn on_news(self: &Arc<Self>, node: usize, news: News) {
+        self.feed(|hold, now, outbox| hold.on_news(node, news, now, outbox));
+    }
+
+    pub(crate) fn on_timer(self: &Arc<Self>, at: Moment) {
+        self.feed_and(Hold::on_deadline, |state| {
+            if state.armed == Some(at) {
+                state.armed = None;
+            }
+        });
+    }
+
+    pub(crate) fn tally(&self) -> Tally {
+        let state = self.state();
+        let round = state.hold.round();
+        Tally::new(self.engine.names(), round.votes(), round.quorum())
+    }
+
+    /// Signs up for the news of the nodes that the ledger waits for, and off from the others.
+    /// Returns what these nodes would have told already.
+    fn listen(self: &Arc<Self>, state: &mut State) -> Vec<(usize, News)> {
+        let mut missed = Vec::new();
+        if !state.hold.needs_any_news() && state.told == 0 {
+            return missed;
+        }
+        for node in 0..self.engine.nodes().len() {
+            let (needs, told) = (state.hold.needs_news(node), state.told & (1 << node) != 0);
+            if needs && !told {
+                state.told |= 1 << node;
+                self.engine.tell(node, self);
+                let standing = self.engine.standing(node);
+                missed.extend(standing.finished.map(|through| (node, News::Finished(through))));
+                match standing.link {
+                    Link::Up | Link::ReleasesOnly(_) => missed.push((node, News::Up)),
+                    Link::Down(Unsent::Closed) => missed.push((node, News::Gone)),
+                    Link::Connecting | Link::Down(_) => {}
+                }
+            } else if told && !needs {
+                state.told &= !(1 << node);
+                self.engine.tell_no_more(node, self.id);
+            }
+        }
+        missed
+    }
+
+    /// Sees to it that the watchdog wakes this cell in time. Returns whether it has just settled.
+    fn arm(self: &Arc<Self>, state: &mut State) -> bool {
+        let settled = state.hold.is_settled() && !std::mem::replace(&mut state.settled, state.hold.is_settled());
+        let next = state.hold.next_deadline();
+        if let Some(at) = state.armed
+            && next.is_none_or(|next| next < at)
+        {
+            state.armed = None;
+            self.engine.watchdog().disarm(at, self.id);
+        }
+        if let Some(next) = next
+            && state.armed.is_none()
+        {
+            state.armed = Some(next);
+            self.engine.watchdog().arm(next, self);
+        }
+        settled
+    }
+
+    fn extension_claims(&self) -> MutexGuard<'_, (u32, Arc<Claims>)> {
+        self.extension.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Caller for Cell {
+    fn key(&self) -> &str {
+        &self.key
+    }
+
+    fn token(&self) -> &Token {
+        &self.token
+    }
+
+    fn claim(&self, node: usize, command: Command) -> bool {
+        match command {
+            Command::Acquire { .. } => self.acquire.claim(node),
+            Command::Extend { number, .. } => {
+                let current = self.extension_claims();
+                current.0 == number && current.1.claim(node)
+            }
+            Command::Release => true,
+        }
+    }
+
+    fn on_reply(self: Arc<Self>, node: usize, command: Command, reply: Reply) {
+        self.feed(|hold, now, outbox| hold.on_reply(node, command, reply, now, outbox));
+    }
+}
+
+impl fmt::Debug for Cell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cell").field("id", &self.id).field("key", &self.key).finish_non_exhaustive()
+    }
+}
+
+/// Carries out a hold's effects while its mutex is held: nothing here calls back into the cell.
+struct Post<'a> {
+    cell: &'a Arc<Cell>,
+    wake: bool,
+}
+
+impl Outbox for Post<'_> {
+    fn submit(&mut self, node: usize, command: Command) -> Result<(), Unsent> {
+        if let Command::Extend { number, .. } = command {
+            let mut current = self.cell.extension_claims();
+            if current.0 != number {
+                *current = (number, Arc::default());
+            }
+        }
+        let caller = Arc::clone(self.cell);
+        self.cell.engine.submit(node, Request::new(caller, node, command))
+    }
+
+    fn withdraw(&mut self, node: usize, command: Command) -> bool {
+        match command {
+            Command::Acquire { .. } => self.cell.acquire.withdraw(node),
+            Command::Extend { number, .. } => {
+                let current = self.cell.extension_claims();
+                current.0 == number && current.1.withdraw(node)
+            }
+            Command::Release => false,
+        }
+    }
+
+    fn wake(&mut self) {
+        self.wake = true;
+    }
+}

@@ -1,0 +1,280 @@
+//! What all locks of one client share: the nodes, the clock, the watchdog, the debts.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::sync::Notify;
+use tokio::time::Sleep;
+
+use super::cell::Cell;
+use super::watchdog::Watchdog;
+use crate::clock::Clock;
+use crate::node::{Context, Link, Node, Observer, Request, Standing};
+use crate::quorum::hold::Command;
+use crate::quorum::ledger::News;
+use crate::quorum::trust::Identities;
+use crate::quorum::validity::{self, Moment};
+use crate::quorum::vote::Unsent;
+use crate::token::Entropy;
+
+/// How many releases may be owed to a node that cannot be reached; beyond it acquires are not sent
+/// there, so that a dead node costs a bounded amount of memory.
+pub(crate) const MAX_DEBTS: usize = 1024;
+
+pub(crate) struct Engine {
+    nodes: Box<[Peer]>,
+    names: Arc<[Arc<str>]>,
+    clock: Arc<Clock>,
+    entropy: Arc<Entropy>,
+    runtime: Handle,
+    watchdog: Arc<Watchdog>,
+    ids: AtomicU64,
+    /// Attempts and holds that have not settled.
+    unsettled: AtomicUsize,
+    closed: AtomicBool,
+    /// A link has changed, a lock has settled, or the client was closed.
+    changed: Notify,
+}
+
+struct Peer {
+    node: Box<dyn Node>,
+    /// The cells that wait for this node's news, each for a release it owes.
+    debtors: Mutex<BTreeMap<u64, Arc<Cell>>>,
+    debts: AtomicUsize,
+}
+
+impl Engine {
+    /// Starts the nodes' drivers and the watchdog on `runtime`.
+    pub(crate) fn start(
+        nodes: Vec<Box<dyn Node>>,
+        names: Arc<[Arc<str>]>,
+        entropy: Entropy,
+        runtime: Handle,
+    ) -> Arc<Self> {
+        let entropy = Arc::new(entropy);
+        let identities = Arc::new(Mutex::new(Identities::new(nodes.len())));
+        let peer = |node| Peer { node, debtors: Mutex::default(), debts: AtomicUsize::new(0) };
+        let entered = runtime.enter();
+        let clock = Arc::new(Clock::start());
+        drop(entered);
+        let engine = Arc::new(Self {
+            nodes: nodes.into_iter().map(peer).collect(),
+            names,
+            clock,
+            entropy,
+            runtime,
+            watchdog: Arc::default(),
+            ids: AtomicU64::new(0),
+            unsettled: AtomicUsize::new(0),
+            closed: AtomicBool::new(false),
+            changed: Notify::new(),
+        });
+        let entered = engine.runtime.enter();
+        for (node, peer) in engine.nodes.iter().enumerate() {
+            peer.node.start(Context {
+                node,
+                observer: Box::new(Told { engine: Arc::downgrade(&engine), node }),
+                clock: Arc::clone(&engine.clock),
+                entropy: Arc::clone(&engine.entropy),
+                identities: Arc::clone(&identities),
+            });
+        }
+        drop(entered);
+        engine.runtime.spawn(Arc::clone(&engine.watchdog).run(Arc::downgrade(&engine)));
+        engine
+    }
+
+    pub(crate) fn nodes(&self) -> impl ExactSizeIterator<Item = usize> + use<> {
+        0..self.nodes.len()
+    }
+
+    pub(crate) fn names(&self) -> &[Arc<str>] {
+        &self.names
+    }
+
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    pub(crate) fn entropy(&self) -> &Entropy {
+        &self.entropy
+    }
+
+    pub(crate) fn watchdog(&self) -> &Watchdog {
+        &self.watchdog
+    }
+
+    pub(crate) fn next_id(&self) -> u64 {
+        self.ids.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// A timer of the engine's runtime: it may be awaited anywhere.
+    pub(crate) fn sleep_until(&self, moment: Moment) -> Sleep {
+        let _entered = self.runtime.enter();
+        tokio::time::sleep_until(self.clock.instant(moment))
+    }
+
+    pub(crate) fn submit(&self, node: usize, request: Request) -> Result<(), Unsent> {
+        let Some(peer) = self.nodes.get(node) else { return Err(request.refuse(Unsent::NotConnected)) };
+        let is_acquire = matches!(request.command(), Command::Acquire { .. });
+        if is_acquire && peer.debts.load(Ordering::Relaxed) >= MAX_DEBTS {
+            return Err(request.refuse(Unsent::QueueFull));
+        }
+        peer.node.submit(request)
+    }
+
+    pub(crate) fn standing(&self, node: usize) -> Standing {
+        self.nodes.get(node).map_or_else(
+            || Standing { link: Link::Down(Unsent::NotConnected), finished: None, error: None },
+            |peer| peer.node.standing(),
+        )
+    }
+
+    /// Waits until a quorum of nodes can be asked, until no node is still connecting, or until
+    /// `limit`: the first round should not be lost to a handshake that takes a moment.
+    pub(crate) async fn ready(&self, limit: Moment) {
+        let decided = || {
+            let links: Vec<Link> = self.nodes.iter().map(|peer| peer.node.standing().link).collect();
+            let up = links.iter().filter(|&&link| link == Link::Up).count();
+            up >= validity::quorum(links.len()) || !links.contains(&Link::Connecting) || self.is_closed()
+        };
+        if decided() {
+            return;
+        }
+        let mut limit = std::pin::pin!(self.sleep_until(limit));
+        loop {
+            let mut changed = std::pin::pin!(self.changed.notified());
+            changed.as_mut().enable();
+            if decided() {
+                return;
+            }
+            tokio::select! {
+                () = changed => {}
+                () = &mut limit => return,
+            }
+        }
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    /// No new attempt will begin; returns the locks that live.
+    pub(crate) fn close(&self) -> Vec<Arc<Cell>> {
+        self.closed.store(true, Ordering::Release);
+        self.changed.notify_waiters();
+        self.living()
+    }
+
+    /// Every attempt, hold and debt that has not settled.
+    pub(crate) fn living(&self) -> Vec<Arc<Cell>> {
+        let mut cells: BTreeMap<u64, Arc<Cell>> =
+            self.watchdog.cells().into_iter().map(|cell| (cell.id(), cell)).collect();
+        for peer in &self.nodes {
+            cells.extend(peer.debtors().iter().map(|(&id, cell)| (id, Arc::clone(cell))));
+        }
+        cells.into_values().collect()
+    }
+
+    /// Waits until `look` finds something; looks after every change of a link and whenever a lock
+    /// settles.
+    pub(crate) async fn wait<R>(&self, mut look: impl FnMut() -> Option<R>) -> R {
+        loop {
+            let mut changed = std::pin::pin!(self.changed.notified());
+            changed.as_mut().enable();
+            if let Some(found) = look() {
+                return found;
+            }
+            changed.await;
+        }
+    }
+
+    pub(crate) fn on_begun(&self) {
+        self.unsettled.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn on_settled(&self) {
+        self.unsettled.fetch_sub(1, Ordering::Relaxed);
+        if self.is_closed() {
+            self.changed.notify_waiters();
+        }
+    }
+
+    /// How many attempts, holds and debts have not settled.
+    pub(crate) fn unsettled(&self) -> usize {
+        self.unsettled.load(Ordering::Relaxed)
+    }
+
+    /// From now on the cell is told this node's news.
+    pub(crate) fn tell(&self, node: usize, cell: &Arc<Cell>) {
+        if let Some(peer) = self.nodes.get(node) {
+            let mut debtors = peer.debtors();
+            debtors.insert(cell.id(), Arc::clone(cell));
+            peer.debts.store(debtors.len(), Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn tell_no_more(&self, node: usize, id: u64) {
+        if let Some(peer) = self.nodes.get(node) {
+            let mut debtors = peer.debtors();
+            let removed = debtors.remove(&id);
+            peer.debts.store(debtors.len(), Ordering::Relaxed);
+            drop(debtors);
+            drop(removed);
+        }
+    }
+}
+
+impl Peer {
+    fn debtors(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Cell>>> {
+        self.debtors.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        self.watchdog.stop();
+    }
+}
+
+impl fmt::Debug for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Engine")
+            .field("nodes", &self.names)
+            .field("unsettled", &self.unsettled())
+            .field("closed", &self.is_closed())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Passes one node's news on to the cells that wait for it.
+struct Told {
+    engine: Weak<Engine>,
+    node: usize,
+}
+
+impl Observer for Told {
+    fn on_news(&self, news: News) {
+        let Some(engine) = self.engine.upgrade() else { return };
+        let Some(peer) = engine.nodes.get(self.node) else { return };
+        let debtors: Vec<Arc<Cell>> = peer.debtors().values().cloned().collect();
+        for cell in debtors {
+            cell.on_news(self.node, news);
+        }
+    }
+
+    fn on_link(&self) {
+        if let Some(engine) = self.engine.upgrade() {
+            engine.changed.notify_waiters();
+        }
+    }
+}
+
+/// The clamp of DESIGN section 3: a tenth of the ttl, between 50 ms and 1 s, at most half the ttl.
+pub(crate) fn default_round_timeout(ttl: Duration) -> Duration {
+    (ttl / 10).clamp(Duration::from_millis(50), Duration::from_secs(1)).min(ttl / 2)
+}

@@ -1,0 +1,92 @@
+//! What may be handed to a node right now.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::{Link, Standing};
+use crate::quorum::hold::Command;
+use crate::quorum::ledger::ConnectionId;
+use crate::quorum::vote::Unsent;
+
+/// So many commands may wait for a node's answer; beyond it only releases are taken.
+pub(crate) const MAX_UNANSWERED: usize = 4096;
+
+/// Between those who submit to a node and its driver.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    standing: Mutex<Standing>,
+    unanswered: AtomicUsize,
+}
+
+impl Gate {
+    pub(crate) fn new() -> Self {
+        let standing = Standing { link: Link::Connecting, finished: None, error: None };
+        Self { standing: Mutex::new(standing), unanswered: AtomicUsize::new(0) }
+    }
+
+    /// Lets a command in, or says why not. What was let in is counted until [`Gate::answered`].
+    pub(crate) fn admit(&self, command: Command) -> Result<(), Unsent> {
+        self.lock().link.admits(command)?;
+        let out = self.unanswered.fetch_add(1, Ordering::Relaxed);
+        if out >= MAX_UNANSWERED && command != Command::Release {
+            self.answered(1);
+            return Err(Unsent::QueueFull);
+        }
+        Ok(())
+    }
+
+    /// So many commands are answered, or will not be.
+    pub(crate) fn answered(&self, count: usize) {
+        self.unanswered.fetch_sub(count, Ordering::Relaxed);
+    }
+
+    pub(crate) fn standing(&self) -> Standing {
+        self.lock().clone()
+    }
+
+    pub(crate) fn link(&self) -> Link {
+        self.lock().link
+    }
+
+    /// Returns whether this is a change.
+    pub(crate) fn set_link(&self, link: Link, error: Option<Arc<str>>) -> bool {
+        let mut standing = self.lock();
+        standing.error = error;
+        std::mem::replace(&mut standing.link, link) != link
+    }
+
+    pub(crate) fn set_finished(&self, through: ConnectionId) {
+        let mut standing = self.lock();
+        standing.finished = standing.finished.max(Some(through));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Standing> {
+        self.standing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    const ACQUIRE: Command = Command::Acquire { ttl: Duration::from_secs(1) };
+
+    #[test]
+    fn a_release_always_has_room() {
+        let gate = Gate::new();
+        for _ in 0..MAX_UNANSWERED {
+            assert_eq!(gate.admit(ACQUIRE), Ok(()));
+        }
+        assert_eq!(gate.admit(ACQUIRE), Err(Unsent::QueueFull));
+        assert_eq!(gate.admit(Command::Release), Ok(()));
+        gate.answered(2);
+        assert_eq!(gate.admit(ACQUIRE), Ok(()));
+        gate.set_link(Link::ReleasesOnly(Unsent::BreakerOpen), None);
+        assert_eq!(gate.admit(ACQUIRE), Err(Unsent::BreakerOpen));
+        assert_eq!(gate.admit(Command::Release), Ok(()));
+        gate.set_link(Link::Down(Unsent::NotConnected), None);
+        assert_eq!(gate.admit(Command::Release), Err(Unsent::NotConnected));
+    }
+}

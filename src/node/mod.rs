@@ -1,0 +1,173 @@
+//! One independent master, as the driver sees it.
+
+pub(crate) mod breaker;
+pub(crate) mod gate;
+
+use std::fmt;
+use std::sync::{Arc, Mutex};
+
+use crate::clock::Clock;
+use crate::quorum::hold::{Command, Reply};
+use crate::quorum::ledger::{Carrier, ConnectionId, News};
+use crate::quorum::trust::Identities;
+use crate::quorum::vote::{Unsent, Vote};
+use crate::token::{Entropy, Token};
+
+/// An independent master.
+///
+/// What is submitted is written in the order of submission and answered exactly once; nobody can
+/// cancel it. On one connection, replies come in the order of submission. When a connection ends,
+/// its unanswered requests are answered first, then the news is told, then new requests are taken.
+pub(crate) trait Node: Send + Sync + fmt::Debug {
+    /// Begins to connect. Called once, inside the runtime that shall drive the node.
+    fn start(&self, context: Context);
+
+    /// Hands over a request; never blocks. Acquires and extensions are refused while the node
+    /// cannot be expected to answer, releases only without a connection.
+    fn submit(&self, request: Request) -> Result<(), Unsent>;
+
+    /// How things stand now. What an observer was told may be older, never newer.
+    fn standing(&self) -> Standing;
+}
+
+/// What a node's driver is given by the client it belongs to.
+pub(crate) struct Context {
+    /// The node's place in the list.
+    pub(crate) node: usize,
+    pub(crate) observer: Box<dyn Observer>,
+    pub(crate) clock: Arc<Clock>,
+    /// For the jitter of reconnects.
+    pub(crate) entropy: Arc<Entropy>,
+    pub(crate) identities: Arc<Mutex<Identities>>,
+}
+
+/// How things stand between us and a node.
+#[derive(Clone, Debug)]
+pub(crate) struct Standing {
+    pub(crate) link: Link,
+    /// Nothing written to this connection or an earlier one can be executed any more.
+    pub(crate) finished: Option<ConnectionId>,
+    /// What went wrong last, in one line without secrets.
+    pub(crate) error: Option<Arc<str>>,
+}
+
+/// Can a node be asked?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Link {
+    /// The first handshake is under way: requests wait for it.
+    Connecting,
+    /// It takes everything.
+    Up,
+    /// It takes releases only.
+    ReleasesOnly(Unsent),
+    /// It takes nothing.
+    Down(Unsent),
+}
+
+impl Link {
+    /// May a request with this command be submitted?
+    pub(crate) const fn admits(self, command: Command) -> Result<(), Unsent> {
+        match (self, command) {
+            (Self::Connecting | Self::Up, _) | (Self::ReleasesOnly(_), Command::Release) => Ok(()),
+            (Self::ReleasesOnly(reason) | Self::Down(reason), _) => Err(reason),
+        }
+    }
+}
+
+/// Who is told what happens to a node's connections. Calls must not block.
+pub(crate) trait Observer: Send + Sync {
+    fn on_news(&self, news: News);
+    /// The link has changed.
+    fn on_link(&self);
+}
+
+/// Who a request belongs to.
+pub(crate) trait Caller: Send + Sync {
+    fn key(&self) -> &str;
+    fn token(&self) -> &Token;
+    /// May the command still be written? If so it counts as written from here on.
+    fn claim(&self, node: usize, command: Command) -> bool;
+    fn on_reply(self: Arc<Self>, node: usize, command: Command, reply: Reply);
+}
+
+/// One command for one node, with the way back.
+pub(crate) struct Request {
+    command: Command,
+    node: usize,
+    caller: Option<Arc<dyn Caller>>,
+    written_to: Option<ConnectionId>,
+}
+
+impl Request {
+    pub(crate) fn new(caller: Arc<dyn Caller>, node: usize, command: Command) -> Self {
+        Self { command, node, caller: Some(caller), written_to: None }
+    }
+
+    pub(crate) const fn command(&self) -> Command {
+        self.command
+    }
+
+    pub(crate) fn key(&self) -> &str {
+        self.caller.as_ref().map_or("", |caller| caller.key())
+    }
+
+    pub(crate) fn token(&self) -> &str {
+        self.caller.as_ref().map_or("", |caller| caller.token().as_str())
+    }
+
+    /// Asks, just before the write, whether it shall still be written. If not, the request is over
+    /// and owes no reply.
+    pub(crate) fn claim(mut self, connection: ConnectionId) -> Option<Self> {
+        let wanted = self.caller.as_ref().is_some_and(|caller| caller.claim(self.node, self.command));
+        if !wanted {
+            self.caller = None;
+            return None;
+        }
+        self.written_to = Some(connection);
+        Some(self)
+    }
+
+    /// Refuses it at submission: the submitter is told by the return value, not by a reply.
+    pub(crate) fn refuse(mut self, reason: Unsent) -> Unsent {
+        self.caller = None;
+        reason
+    }
+
+    /// The server's answer.
+    pub(crate) fn answer(mut self, vote: Vote, error: Option<Arc<str>>) {
+        let carrier = self.written_to.map_or(Carrier::NotWritten, Carrier::Answered);
+        self.reply(Reply { vote, carrier, error });
+    }
+
+    /// There will be no answer: the connection ended, or never began.
+    pub(crate) fn fail(mut self, reason: Unsent, error: Option<Arc<str>>) {
+        self.reply_unanswered(reason, error);
+    }
+
+    fn reply_unanswered(&mut self, reason: Unsent, error: Option<Arc<str>>) {
+        let (vote, carrier) = match self.written_to {
+            Some(connection) => (Vote::Unknown, Carrier::Broken(connection)),
+            None => (Vote::Unsent(reason), Carrier::NotWritten),
+        };
+        self.reply(Reply { vote, carrier, error });
+    }
+
+    fn reply(&mut self, reply: Reply) {
+        if let Some(caller) = self.caller.take() {
+            caller.on_reply(self.node, self.command, reply);
+        }
+    }
+}
+
+/// A request that its driver lost, because the runtime ended, say, is answered all the same.
+impl Drop for Request {
+    fn drop(&mut self) {
+        self.reply_unanswered(Unsent::Closed, None);
+    }
+}
+
+impl fmt::Debug for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Request").field("node", &self.node).field("command", &self.command).finish()
+    }
+}

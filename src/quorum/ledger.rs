@@ -1,0 +1,298 @@
+//! What may be on each node of one lock, for the lock's whole life: law 4.
+//!
+//! A node's entry says whether our key is Absent, Maybe there or Present, and how far its removal
+//! has come. A *debt* is an entry whose removal has begun and has not settled.
+//!
+//! A release settles when it is answered and no straggler can come after it. A straggler is an
+//! acquire that was written to a connection which broke before the answer: the bytes may still lie
+//! in a socket buffer and be executed after anything a newer connection sends. The node proves a
+//! connection finished (see [`News::Finished`]); a release answered before that proof is sent once
+//! more after it. One ttl after the proof nothing of ours can be there, answered or not.
+
+use std::time::Duration;
+
+use super::hold::{Command, Outbox};
+use super::validity::Moment;
+use super::vote::Vote;
+
+/// One connection of one node; later ones have larger numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct ConnectionId(pub(crate) u64);
+
+/// How a command travelled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Carrier {
+    /// It was never written.
+    NotWritten,
+    /// The server answered it on this connection, in the order of submission.
+    Answered(ConnectionId),
+    /// It was written to this connection, which ended before the answer: it may yet be executed.
+    Broken(ConnectionId),
+}
+
+/// What a node tells about its connections. Broken replies of a connection come before its news.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum News {
+    /// Nothing that was written to this connection or an earlier one can be executed any more.
+    Finished(ConnectionId),
+    /// A connection takes commands.
+    Up,
+    /// The node's driver has ended: nothing can be sent any more.
+    Gone,
+}
+
+/// The pause before a refused release is sent again.
+const RETRY: Duration = Duration::from_millis(100);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Presence {
+    Absent,
+    Maybe,
+    Present,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Removal {
+    /// Not begun.
+    None,
+    InFlight,
+    AwaitingConnection,
+    AwaitingFinish,
+    RetryAt(Moment),
+    Settled,
+}
+
+#[derive(Clone, Debug)]
+struct Entry {
+    presence: Presence,
+    /// The acquire is on its way.
+    pending: bool,
+    /// The newest connection that carried an acquire or an extension.
+    carrier: Option<ConnectionId>,
+    /// That acquire may still be executed, at any time.
+    straggler: bool,
+    removal: Removal,
+    /// There was a straggler when the release was submitted: its answer proves nothing yet.
+    overtaken: bool,
+    give_up_at: Option<Moment>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Ledger {
+    entries: Vec<Entry>,
+    /// The longest ttl any command of this lock has asked for.
+    ttl: Duration,
+}
+
+impl Ledger {
+    pub(crate) fn new(nodes: usize, ttl: Duration) -> Self {
+        let entry = Entry {
+            presence: Presence::Absent,
+            pending: false,
+            carrier: None,
+            straggler: false,
+            removal: Removal::None,
+            overtaken: false,
+            give_up_at: None,
+        };
+        Self { entries: vec![entry; nodes], ttl }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub(crate) fn is_settled(&self) -> bool {
+        self.entries.iter().all(|entry| entry.removal == Removal::Settled)
+    }
+
+    /// How many nodes may hold the key, now or later.
+    pub(crate) fn possible_holders(&self) -> usize {
+        self.entries.iter().filter(|entry| entry.is_possible()).count()
+    }
+
+    /// The nodes where a removal has begun and has not settled.
+    pub(crate) fn owed(&self) -> impl Iterator<Item = usize> + '_ {
+        let owed = |entry: &Entry| !matches!(entry.removal, Removal::None | Removal::Settled);
+        self.entries.iter().enumerate().filter(move |(_, entry)| owed(entry)).map(|(node, _)| node)
+    }
+
+    /// Must this node's news be told to this lock?
+    pub(crate) fn needs_news(&self, node: usize) -> bool {
+        self.entries.get(node).is_some_and(|entry| {
+            matches!(entry.removal, Removal::AwaitingConnection | Removal::AwaitingFinish)
+        })
+    }
+
+    pub(crate) fn next_deadline(&self) -> Option<Moment> {
+        self.entries.iter().filter_map(Entry::deadline).min()
+    }
+
+    /// An acquire has been submitted to this node.
+    pub(crate) fn on_acquire_sent(&mut self, node: usize) {
+        if let Some(entry) = self.entries.get_mut(node) {
+            entry.pending = true;
+        }
+    }
+
+    pub(crate) fn on_acquire_reply(&mut self, node: usize, vote: Vote, carrier: Carrier) {
+        let Some(entry) = self.entries.get_mut(node) else { return };
+        entry.pending = false;
+        entry.presence = match vote {
+            Vote::Granted => Presence::Present,
+            Vote::Unknown => Presence::Maybe,
+            Vote::Held { .. } | Vote::Stale { .. } | Vote::Refused(_) | Vote::Unsent(_) => Presence::Absent,
+        };
+        entry.carry(carrier);
+        entry.straggler = vote == Vote::Unknown && matches!(carrier, Carrier::Broken(_));
+    }
+
+    /// An extension of `ttl` has been submitted.
+    pub(crate) fn on_extension_sent(&mut self, ttl: Duration) {
+        self.ttl = self.ttl.max(ttl);
+    }
+
+    pub(crate) fn on_extension_reply(&mut self, node: usize, vote: Vote, carrier: Carrier) {
+        let Some(entry) = self.entries.get_mut(node) else { return };
+        entry.carry(carrier);
+        match vote {
+            Vote::Granted => entry.presence = Presence::Present,
+            // A straggler may still bring the key back.
+            Vote::Held { .. } | Vote::Stale { .. } if !entry.straggler && !entry.pending => {
+                entry.presence = Presence::Absent;
+            }
+            Vote::Held { .. } | Vote::Stale { .. } | Vote::Refused(_) | Vote::Unsent(_) | Vote::Unknown => {}
+        }
+    }
+
+    /// Begins the removal everywhere. A second call is a no-op.
+    pub(crate) fn remove(&mut self, outbox: &mut dyn Outbox) {
+        for (node, entry) in self.entries.iter_mut().enumerate() {
+            if entry.removal != Removal::None {
+                continue;
+            }
+            if entry.is_possible() {
+                entry.send_release(node, outbox);
+            } else {
+                entry.removal = Removal::Settled;
+            }
+        }
+    }
+
+    pub(crate) fn on_release_reply(
+        &mut self,
+        node: usize,
+        vote: Vote,
+        carrier: Carrier,
+        now: Moment,
+        outbox: &mut dyn Outbox,
+    ) {
+        let ttl = self.ttl;
+        let Some(entry) = self.entries.get_mut(node) else { return };
+        if entry.removal != Removal::InFlight {
+            return;
+        }
+        if !entry.is_possible() {
+            // The acquire's own answer came in the meantime: nothing was ever there.
+            entry.settle();
+            return;
+        }
+        match carrier {
+            Carrier::NotWritten | Carrier::Broken(_) => entry.removal = Removal::AwaitingConnection,
+            Carrier::Answered(_) if matches!(vote, Vote::Granted | Vote::Held { .. } | Vote::Stale { .. }) => {
+                if !entry.overtaken {
+                    entry.settle();
+                } else if entry.straggler {
+                    entry.removal = Removal::AwaitingFinish;
+                } else {
+                    entry.send_release(node, outbox);
+                }
+            }
+            Carrier::Answered(_) => {
+                // The server lives and will not: ask again until the key has expired by itself.
+                if !entry.straggler {
+                    entry.give_up_no_later_than(now.after(ttl));
+                }
+                entry.removal = Removal::RetryAt(now.after(RETRY));
+            }
+        }
+    }
+
+    pub(crate) fn on_news(&mut self, node: usize, news: News, now: Moment, outbox: &mut dyn Outbox) {
+        let ttl = self.ttl;
+        let Some(entry) = self.entries.get_mut(node) else { return };
+        match news {
+            News::Finished(through) => {
+                if entry.carrier.is_some_and(|carrier| carrier <= through) {
+                    entry.straggler = false;
+                    entry.give_up_no_later_than(now.after(ttl));
+                    if entry.removal == Removal::AwaitingFinish {
+                        entry.send_release(node, outbox);
+                    }
+                }
+            }
+            News::Up => {
+                if entry.removal == Removal::AwaitingConnection {
+                    entry.send_release(node, outbox);
+                }
+            }
+            News::Gone => {
+                if entry.removal != Removal::None {
+                    entry.settle();
+                }
+            }
+        }
+    }
+
+    pub(crate) fn on_deadline(&mut self, now: Moment, outbox: &mut dyn Outbox) {
+        for (node, entry) in self.entries.iter_mut().enumerate() {
+            if matches!(entry.removal, Removal::None | Removal::Settled) {
+                continue;
+            }
+            if entry.give_up_at.is_some_and(|at| at <= now) {
+                entry.settle();
+            } else if matches!(entry.removal, Removal::RetryAt(at) if at <= now) {
+                entry.send_release(node, outbox);
+            }
+        }
+    }
+}
+
+impl Entry {
+    fn is_possible(&self) -> bool {
+        self.pending || self.presence != Presence::Absent
+    }
+
+    fn deadline(&self) -> Option<Moment> {
+        let retry = match self.removal {
+            Removal::None | Removal::Settled => return None,
+            Removal::RetryAt(at) => Some(at),
+            Removal::InFlight | Removal::AwaitingConnection | Removal::AwaitingFinish => None,
+        };
+        [retry, self.give_up_at].into_iter().flatten().min()
+    }
+
+    fn carry(&mut self, carrier: Carrier) {
+        if let Carrier::Answered(connection) | Carrier::Broken(connection) = carrier {
+            self.carrier = self.carrier.max(Some(connection));
+        }
+    }
+
+    fn give_up_no_later_than(&mut self, at: Moment) {
+        self.give_up_at = Some(self.give_up_at.map_or(at, |earlier| earlier.min(at)));
+    }
+
+    fn send_release(&mut self, node: usize, outbox: &mut dyn Outbox) {
+        self.overtaken = self.straggler;
+        self.removal = match outbox.submit(node, Command::Release) {
+            Ok(()) => Removal::InFlight,
+            Err(_) => Removal::AwaitingConnection,
+        };
+    }
+
+    fn settle(&mut self) {
+        self.presence = Presence::Absent;
+        self.pending = false;
+        self.removal = Removal::Settled;
+    }
+}

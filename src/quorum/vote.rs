@@ -1,0 +1,306 @@
+//! Votes, and the tally of a round: law 2.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What one node answered in one round: exactly one of these (law 2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Vote {
+    /// The node set the lock for us, or renewed it.
+    Granted,
+    /// Somebody else's key is there; to an extension or a release: ours is not.
+    Held {
+        /// How long the other key still lives, as far as the node told.
+        ttl: Option<Duration>,
+        /// The largest ballot the node has accepted, as far as the node told.
+        fence: Option<u64>,
+    },
+    /// The lock is free, but the ballot is not larger than one the node has accepted.
+    Stale {
+        /// The largest ballot the node has accepted.
+        fence: u64,
+    },
+    /// The node answered, and its answer means that nothing was applied.
+    Refused(Refusal),
+    /// Nothing was ever written to the node.
+    Unsent(Unsent),
+    /// Everything else: no answer in time, a broken connection, an error whose effect is not known.
+    /// What was asked for may have happened, or may happen yet.
+    Unknown,
+}
+
+impl Vote {
+    /// Does it say that somebody else is in the way?
+    #[must_use]
+    pub const fn is_contention(self) -> bool {
+        matches!(self, Self::Held { .. } | Self::Stale { .. })
+    }
+}
+
+impl fmt::Display for Vote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Granted => f.write_str("granted"),
+            Self::Held { ttl: Some(ttl), .. } => write!(f, "held for {} ms", ttl.as_millis()),
+            Self::Held { ttl: None, .. } => f.write_str("held"),
+            Self::Stale { fence } => write!(f, "stale, fence {fence}"),
+            Self::Refused(refusal) => write!(f, "refused {refusal}"),
+            Self::Unsent(reason) => write!(f, "unsent, {reason}"),
+            Self::Unknown => f.write_str("unknown"),
+        }
+    }
+}
+
+macro_rules! refusals {
+    ($($variant:ident = $code:literal),* $(,)?) => {
+        /// The error codes of a server that mean "not applied", and no others (law 2).
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        pub enum Refusal {
+            $(
+                #[doc = concat!("`", $code, "`")]
+                $variant,
+            )*
+        }
+
+        impl Refusal {
+            /// The code as the server sends it.
+            #[must_use]
+            pub const fn code(self) -> &'static str {
+                match self { $(Self::$variant => $code,)* }
+            }
+
+            /// The refusal that a server's error code stands for, if it is one.
+            #[must_use]
+            pub fn from_code(code: &str) -> Option<Self> {
+                match code { $($code => Some(Self::$variant),)* _ => None }
+            }
+        }
+    };
+}
+
+refusals! {
+    Ask = "ASK",
+    Busy = "BUSY",
+    ClusterDown = "CLUSTERDOWN",
+    CrossSlot = "CROSSSLOT",
+    Loading = "LOADING",
+    MasterDown = "MASTERDOWN",
+    Misconf = "MISCONF",
+    Moved = "MOVED",
+    NoAuth = "NOAUTH",
+    NoPerm = "NOPERM",
+    NoReplicas = "NOREPLICAS",
+    NoScript = "NOSCRIPT",
+    Oom = "OOM",
+    ReadOnly = "READONLY",
+    TryAgain = "TRYAGAIN",
+    WrongPass = "WRONGPASS",
+    WrongType = "WRONGTYPE",
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.code())
+    }
+}
+
+/// Why nothing was written to a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Unsent {
+    /// There was no connection.
+    NotConnected,
+    /// Commands were out and nothing came back: the node is given a rest.
+    BreakerOpen,
+    /// Too many commands, or too many releases, were waiting for the node's answer.
+    QueueFull,
+    /// The node restarted, or lost its data, too lately to be trusted.
+    Quarantined,
+    /// The same server stands in the list under an earlier address.
+    DuplicateOf {
+        /// The place of that address in the list of nodes, from 0.
+        node: usize,
+    },
+    /// The server is a replica.
+    Replica,
+    /// The server is in cluster mode (or is a sentinel): it is no independent master.
+    Cluster,
+    /// The round was decided before the command was written.
+    Decided,
+    /// The client has been closed, or its runtime is gone.
+    Closed,
+}
+
+impl fmt::Display for Unsent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotConnected => f.write_str("not connected"),
+            Self::BreakerOpen => f.write_str("breaker open"),
+            Self::QueueFull => f.write_str("queue full"),
+            Self::Quarantined => f.write_str("quarantined"),
+            Self::DuplicateOf { node } => write!(f, "duplicate of node {node}"),
+            Self::Replica => f.write_str("replica"),
+            Self::Cluster => f.write_str("cluster mode"),
+            Self::Decided => f.write_str("decided before"),
+            Self::Closed => f.write_str("closed"),
+        }
+    }
+}
+
+/// What went wrong at one node, in one line without secrets.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{node}: {message}")]
+pub struct NodeError {
+    node: Arc<str>,
+    message: Arc<str>,
+}
+
+/// All votes of one round, node by node.
+///
+/// A vote that was still on its way when the round was decided shows as pending; it is looked
+/// after by the client, whatever it turns out to be.
+#[derive(Clone, Debug)]
+pub struct Tally {
+    votes: Vec<NodeVote>,
+    quorum: usize,
+}
+
+/// One node's line in a [`Tally`].
+#[derive(Clone, Debug)]
+pub struct NodeVote {
+    node: Arc<str>,
+    vote: Option<Vote>,
+    error: Option<NodeError>,
+}
+
+impl NodeVote {
+    /// The node's address, without user and password.
+    #[must_use]
+    pub fn node(&self) -> &str {
+        &self.node
+    }
+
+    /// Its vote; `None` while it is pending.
+    #[must_use]
+    pub const fn vote(&self) -> Option<Vote> {
+        self.vote
+    }
+
+    /// What went wrong there, where something did.
+    #[must_use]
+    pub const fn error(&self) -> Option<&NodeError> {
+        self.error.as_ref()
+    }
+}
+
+impl Tally {
+    pub(crate) fn new(
+        names: &[Arc<str>],
+        votes: impl IntoIterator<Item = (Option<Vote>, Option<Arc<str>>)>,
+        quorum: usize,
+    ) -> Self {
+        let votes = names
+            .iter()
+            .zip(votes)
+            .map(|(node, (vote, message))| NodeVote {
+                node: Arc::clone(node),
+                vote,
+                error: message.map(|message| NodeError { node: Arc::clone(node), message }),
+            })
+            .collect();
+        Self { votes, quorum }
+    }
+
+    /// How many grants make a quorum.
+    #[must_use]
+    pub const fn quorum(&self) -> usize {
+        self.quorum
+    }
+
+    /// The nodes in the order in which they were configured, with their votes.
+    pub fn nodes(&self) -> impl ExactSizeIterator<Item = &NodeVote> {
+        self.votes.iter()
+    }
+
+    /// How many nodes granted.
+    #[must_use]
+    pub fn granted(&self) -> usize {
+        self.count(|vote| vote == Some(Vote::Granted))
+    }
+
+    /// At how many nodes somebody else was in the way (`Held` or `Stale`).
+    #[must_use]
+    pub fn contended(&self) -> usize {
+        self.count(|vote| vote.is_some_and(Vote::is_contention))
+    }
+
+    /// How many votes were still on their way.
+    #[must_use]
+    pub fn pending(&self) -> usize {
+        self.count(|vote| vote.is_none())
+    }
+
+    /// The first node's error, in the order of the nodes.
+    #[must_use]
+    pub fn first_error(&self) -> Option<&NodeError> {
+        self.votes.iter().find_map(NodeVote::error)
+    }
+
+    fn count(&self, which: impl Fn(Option<Vote>) -> bool) -> usize {
+        self.votes.iter().filter(|line| which(line.vote)).count()
+    }
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of {} granted, quorum {}", self.granted(), self.votes.len(), self.quorum)?;
+        for (place, line) in self.votes.iter().enumerate() {
+            f.write_str(if place == 0 { ": " } else { ", " })?;
+            match line.vote {
+                Some(vote) => write!(f, "{} {vote}", line.node)?,
+                None => write!(f, "{} pending", line.node)?,
+            }
+            if let Some(error) = &line.error {
+                write!(f, " ({})", error.message)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn law_2_only_the_listed_codes_mean_not_applied() {
+        let listed = "READONLY LOADING OOM MISCONF NOPERM NOAUTH WRONGPASS NOREPLICAS MASTERDOWN \
+                      BUSY NOSCRIPT MOVED ASK TRYAGAIN CLUSTERDOWN CROSSSLOT WRONGTYPE";
+        for code in listed.split_whitespace() {
+            assert_eq!(Refusal::from_code(code).map(Refusal::code), Some(code));
+        }
+        for code in ["ERR", "EXECABORT", "", "oom", "NOTBUSY", "UNKILLABLE"] {
+            assert_eq!(Refusal::from_code(code), None);
+        }
+    }
+
+    #[test]
+    fn a_tally_is_one_readable_line() {
+        let names: Vec<Arc<str>> = ["a:1", "b:2", "c:3"].map(Arc::from).into();
+        let votes = [
+            (Some(Vote::Granted), None),
+            (None, None),
+            (Some(Vote::Unsent(Unsent::NotConnected)), Some(Arc::from("connection refused"))),
+        ];
+        let tally = Tally::new(&names, votes, 2);
+        assert_eq!(
+            tally.to_string(),
+            "1 of 3 granted, quorum 2: a:1 granted, b:2 pending, c:3 unsent, not connected \
+             (connection refused)"
+        );
+        assert_eq!(tally.first_error().map(ToString::to_string).as_deref(), Some("c:3: connection refused"));
+    }
+}
