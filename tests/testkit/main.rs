@@ -1,0 +1,3 @@
+//! The tools for tests, tested: throw-away servers and the fault-injecting proxy.
+
+mod fleet;
