@@ -4,3 +4,4 @@
 
 pub mod fleet;
 mod port;
+pub mod proxy;

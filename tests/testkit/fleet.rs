@@ -1,4 +1,8 @@
 //! Servers come up, obey, and end with their owner.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "processes are waited for in real time"
+)]
 
 use std::env;
 use std::fs;
