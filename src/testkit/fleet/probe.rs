@@ -11,7 +11,8 @@ const TIMEOUT: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
-    /// It answers, perhaps that it is still loading.
+    /// It answers, but is still reading its data.
+    Loading,
     Up,
     /// A server answers that is not `pid`.
     Foreign,
@@ -53,10 +54,13 @@ fn judged(answer: &str, pid: u32) -> Option<State> {
         .lines()
         .find_map(|line| line.strip_prefix("process_id:"));
     // A server that forbids INFO cannot be told from another: taken for the right one.
-    Some(if told.is_none_or(|told| told == pid.to_string()) {
-        State::Up
+    if told.is_some_and(|told| told != pid.to_string()) {
+        return Some(State::Foreign);
+    }
+    Some(if last.starts_with("-LOADING") {
+        State::Loading
     } else {
-        State::Foreign
+        State::Up
     })
 }
 
@@ -90,10 +94,10 @@ mod tests {
     }
 
     #[test]
-    fn a_loading_server_is_up() {
+    fn tells_a_server_that_is_loading() {
         assert_eq!(
             judged(&format!("{INFO}-LOADING wait\r\n"), 4242),
-            Some(State::Up)
+            Some(State::Loading)
         );
     }
 

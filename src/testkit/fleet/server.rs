@@ -111,7 +111,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts a server on a free port of 127.0.0.1 and returns when it answers.
+    /// Starts a server on a free port of 127.0.0.1 and returns when it answers, its data loaded.
     ///
     /// # Errors
     ///
@@ -289,17 +289,16 @@ impl Server {
             if process.has_ended()? {
                 return Err(self.failure("ended at once"));
             }
-            match probe::ask(
+            let answer = probe::ask(
                 port::local(self.port),
                 self.options.password.as_deref(),
                 process.pid(),
-            ) {
+            );
+            match answer {
                 Ok(State::Up) => break,
                 Ok(State::Foreign) => return Err(io::ErrorKind::AddrInUse.into()),
-                Err(_) if started.elapsed() > PATIENCE => {
-                    return Err(self.failure("does not answer"));
-                }
-                Err(_) => thread::sleep(PAUSE),
+                Ok(State::Loading) | Err(_) if started.elapsed() < PATIENCE => thread::sleep(PAUSE),
+                Ok(State::Loading) | Err(_) => return Err(self.failure("does not answer")),
             }
         }
         self.process = Some(process);
