@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::{Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo};
+use redis::{Client, ConnectionAddr, IntoConnectionInfo};
 use tokio::runtime::Handle;
 
 use crate::client::Redlock;
@@ -46,7 +46,7 @@ pub struct Builder {
 #[derive(Clone)]
 enum NodeSpec {
     Url(String),
-    Client(Box<ConnectionInfo>),
+    Client(Box<Client>),
 }
 
 /// Settings that have been checked.
@@ -147,9 +147,7 @@ impl Builder {
     ///
     /// Its connection settings are used, with RESP3 and `TCP_NODELAY` switched on.
     pub fn node_client(mut self, client: Client) -> Self {
-        self.nodes.push(NodeSpec::Client(Box::new(
-            client.get_connection_info().clone(),
-        )));
+        self.nodes.push(NodeSpec::Client(Box::new(client)));
         self
     }
 
@@ -226,7 +224,7 @@ impl Builder {
             };
             let info = match spec {
                 NodeSpec::Url(url) => url.into_connection_info().map_err(invalid)?,
-                NodeSpec::Client(info) => *info,
+                NodeSpec::Client(client) => client.get_connection_info().clone(),
             };
             let name: Arc<str> = address(info.addr()).into();
             if !seen.insert(Arc::clone(&name)) {

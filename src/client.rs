@@ -214,6 +214,7 @@ impl Drained {
     }
 
     /// The nodes to which releases are owed, and how many.
+    #[must_use]
     pub fn owed(&self) -> impl ExactSizeIterator<Item = (&str, usize)> {
         self.owed
             .iter()

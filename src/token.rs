@@ -37,13 +37,13 @@ pub(crate) enum Entropy {
     /// The operating system: tokens must not be guessed, and never repeat after a fork.
     Os,
     /// One seed, for runs that can be repeated.
-    Seeded(Mutex<StdRng>),
+    Seeded(Box<Mutex<StdRng>>),
 }
 
 impl Entropy {
     pub(crate) fn seeded(seed: u64) -> Self {
-        Self::Seeded(Mutex::new(<StdRng as rand::SeedableRng>::seed_from_u64(
-            seed,
+        Self::Seeded(Box::new(Mutex::new(
+            <StdRng as rand::SeedableRng>::seed_from_u64(seed),
         )))
     }
 

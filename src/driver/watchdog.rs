@@ -53,10 +53,6 @@ impl Watchdog {
         self.timers().by_moment.values().cloned().collect()
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.timers().by_moment.len()
-    }
-
     pub(crate) fn stop(&self) {
         self.rearm.notify_one();
     }

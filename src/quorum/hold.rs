@@ -350,7 +350,8 @@ impl Hold {
         let mut verdict = None;
         for node in 0..self.ledger.len() {
             if let Err(reason) = outbox.submit(node, command) {
-                verdict = verdict.or(round.on_vote(node, Vote::Unsent(reason), None, now));
+                let decided = round.on_vote(node, Vote::Unsent(reason), None, now);
+                verdict = verdict.or(decided);
             }
         }
         self.extension = Some(Extension {

@@ -16,10 +16,6 @@ impl Moment {
         Self(nanos)
     }
 
-    pub(crate) const fn as_nanos(self) -> u64 {
-        self.0
-    }
-
     pub(crate) fn after(self, by: Duration) -> Self {
         Self(self.0.saturating_add(nanos(by)))
     }
@@ -75,7 +71,8 @@ pub(crate) fn loss_at(valid_until: Moment) -> Moment {
 
 /// Is enough of a grant left at `now` to hand it out? (Law 3: at least a tenth of the ttl.)
 pub(crate) fn is_worth_having(valid_until: Moment, ttl: Duration, now: Moment) -> bool {
-    now < loss_at(valid_until) && valid_until.since(now) >= ttl / 10
+    let tenth = ttl.checked_div(10).unwrap_or_default();
+    now < loss_at(valid_until) && valid_until.since(now) >= tenth
 }
 
 #[cfg(test)]

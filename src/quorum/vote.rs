@@ -224,6 +224,7 @@ impl Tally {
     }
 
     /// The nodes in the order in which they were configured, with their votes.
+    #[must_use]
     pub fn nodes(&self) -> impl ExactSizeIterator<Item = &NodeVote> {
         self.votes.iter()
     }

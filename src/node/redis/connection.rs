@@ -75,7 +75,7 @@ impl Driver {
                 }
                 Err(Failure::SetAside(reason)) => self.link(Link::Down(reason), None),
                 Err(Failure::Error(error)) => {
-                    self.link(Link::Down(Unsent::NotConnected), Some(error))
+                    self.link(Link::Down(Unsent::NotConnected), Some(error));
                 }
             }
             failures = failures.saturating_add(1);

@@ -1,7 +1,6 @@
 //! Serving requests over one connection.
 
 use std::collections::VecDeque;
-use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -154,14 +153,12 @@ impl Driver {
     }
 }
 
-fn send(
+async fn send(
     mut connection: MultiplexedConnection,
     pipeline: Pipeline,
-) -> impl Future<Output = RedisResult<Vec<Value>>> {
-    async move {
-        let count = pipeline.len();
-        connection.send_packed_commands(&pipeline, 0, count).await
-    }
+) -> RedisResult<Vec<Value>> {
+    let count = pipeline.len();
+    connection.send_packed_commands(&pipeline, 0, count).await
 }
 
 /// A timer that is moved rarely: a deadline that moves back is found to be early when it comes.
