@@ -20,7 +20,7 @@ use tokio::time::{sleep, timeout};
 const PORT: u16 = 6379;
 const PATIENCE: Duration = Duration::from_secs(20);
 /// How long a command may take before the node counts as unreachable.
-const REPLY: Duration = Duration::from_millis(500);
+const REPLY: Duration = Duration::from_secs(2);
 
 pub(crate) fn image() -> String {
     env::var("REDLOCK_REDIS_IMAGE").unwrap_or_else(|_| "redis:8".to_owned())
