@@ -2,6 +2,8 @@
 
 pub(crate) mod breaker;
 pub(crate) mod gate;
+#[cfg(feature = "testkit")]
+pub(crate) mod memory;
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
