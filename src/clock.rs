@@ -23,7 +23,11 @@ pub(crate) struct Clock {
 impl Clock {
     /// Starts a clock at `ORIGIN`.
     pub(crate) fn start() -> Self {
-        Self { origin: Instant::now(), slept_before: suspended_nanos(), slept: AtomicU64::new(0) }
+        Self {
+            origin: Instant::now(),
+            slept_before: suspended_nanos(),
+            slept: AtomicU64::new(0),
+        }
     }
 
     pub(crate) fn now(&self) -> Moment {
@@ -54,7 +58,9 @@ fn suspended_nanos() -> u64 {
 
     let nanos = |time: Timespec| {
         let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
-        seconds.saturating_mul(1_000_000_000).saturating_add(u64::try_from(time.tv_nsec).unwrap_or(0))
+        seconds
+            .saturating_mul(1_000_000_000)
+            .saturating_add(u64::try_from(time.tv_nsec).unwrap_or(0))
     };
     // The monotonic clock is read second: a pause between the two makes the result smaller.
     let boot = nanos(clock_gettime(ClockId::Boottime));
@@ -85,7 +91,9 @@ mod tests {
         let clock = Clock::start();
         let (start, instant) = (clock.now(), Instant::now());
         let slept = Duration::from_secs(3600);
-        clock.slept.store(u64::try_from(slept.as_nanos()).unwrap(), Ordering::Relaxed);
+        clock
+            .slept
+            .store(u64::try_from(slept.as_nanos()).unwrap(), Ordering::Relaxed);
         assert_eq!(clock.now().since(start), slept);
         assert_eq!(clock.instant(start.after(slept)), instant);
     }

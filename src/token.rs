@@ -41,9 +41,10 @@ pub(crate) enum Entropy {
 }
 
 impl Entropy {
-    #[cfg(any(test, feature = "testkit"))]
     pub(crate) fn seeded(seed: u64) -> Self {
-        Self::Seeded(Mutex::new(<StdRng as rand::SeedableRng>::seed_from_u64(seed)))
+        Self::Seeded(Mutex::new(<StdRng as rand::SeedableRng>::seed_from_u64(
+            seed,
+        )))
     }
 
     /// A token that was never used before; `None` if the system has no randomness to give.
@@ -51,7 +52,10 @@ impl Entropy {
         let mut bits = [0; 16];
         match self {
             Self::Os => SysRng.try_fill_bytes(&mut bits).ok()?,
-            Self::Seeded(rng) => rng.lock().unwrap_or_else(PoisonError::into_inner).fill_bytes(&mut bits),
+            Self::Seeded(rng) => rng
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .fill_bytes(&mut bits),
         }
         Some(Token::from_bits(u128::from_be_bytes(bits)))
     }
@@ -60,7 +64,10 @@ impl Entropy {
     pub(crate) fn jitter(&self) -> u64 {
         match self {
             Self::Os => rand::rng().next_u64(),
-            Self::Seeded(rng) => rng.lock().unwrap_or_else(PoisonError::into_inner).next_u64(),
+            Self::Seeded(rng) => rng
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .next_u64(),
         }
     }
 }
@@ -77,7 +84,12 @@ mod tests {
         assert_eq!(tokens.len(), 10_000);
         for token in &tokens {
             assert_eq!(token.as_str().len(), 32);
-            assert!(token.as_str().bytes().all(|b| b.is_ascii_hexdigit() && !b.is_ascii_uppercase()));
+            assert!(
+                token
+                    .as_str()
+                    .bytes()
+                    .all(|b| b.is_ascii_hexdigit() && !b.is_ascii_uppercase())
+            );
         }
     }
 

@@ -72,7 +72,12 @@ impl Cell {
             engine: Arc::clone(engine),
             key: key.into(),
             token,
-            state: Mutex::new(State { hold, armed: None, told: 0, settled: false }),
+            state: Mutex::new(State {
+                hold,
+                armed: None,
+                told: 0,
+                settled: false,
+            }),
             acquire: Claims::default(),
             extension: Mutex::default(),
             changed: Notify::new(),
@@ -115,7 +120,10 @@ impl Cell {
         input: impl FnOnce(&mut Hold, Moment, &mut dyn Outbox) -> R,
         prepare: impl FnOnce(&mut State),
     ) -> R {
-        let mut post = Post { cell: self, wake: false };
+        let mut post = Post {
+            cell: self,
+            wake: false,
+        };
         let mut state = self.state();
         prepare(&mut state);
         let result = input(&mut state.hold, self.engine.clock().now(), &mut post);
@@ -135,7 +143,10 @@ impl Cell {
     }
 
     /// Waits until `look` finds something. Looks first, and again after every change.
-    pub(crate) async fn wait<R>(&self, mut look: impl FnMut(&Self) -> Option<R>) -> R {
+    pub(crate) async fn wait<R>(
+        self: &Arc<Self>,
+        mut look: impl FnMut(&Arc<Self>) -> Option<R>,
+    ) -> R {
         let mut changed = std::pin::pin!(self.changed.notified());
         loop {
             changed.as_mut().enable();
@@ -183,7 +194,11 @@ impl Cell {
                 state.told |= 1 << node;
                 self.engine.tell(node, self);
                 let standing = self.engine.standing(node);
-                missed.extend(standing.finished.map(|through| (node, News::Finished(through))));
+                missed.extend(
+                    standing
+                        .finished
+                        .map(|through| (node, News::Finished(through))),
+                );
                 match standing.link {
                     Link::Up | Link::ReleasesOnly(_) => missed.push((node, News::Up)),
                     Link::Down(Unsent::Closed) => missed.push((node, News::Gone)),
@@ -199,7 +214,8 @@ impl Cell {
 
     /// Sees to it that the watchdog wakes this cell in time. Returns whether it has just settled.
     fn arm(self: &Arc<Self>, state: &mut State) -> bool {
-        let settled = state.hold.is_settled() && !std::mem::replace(&mut state.settled, state.hold.is_settled());
+        let settled = state.hold.is_settled()
+            && !std::mem::replace(&mut state.settled, state.hold.is_settled());
         let next = state.hold.next_deadline();
         if let Some(at) = state.armed
             && next.is_none_or(|next| next < at)
@@ -217,7 +233,9 @@ impl Cell {
     }
 
     fn extension_claims(&self) -> MutexGuard<'_, (u32, Arc<Claims>)> {
-        self.extension.lock().unwrap_or_else(PoisonError::into_inner)
+        self.extension
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -252,7 +270,10 @@ impl Caller for Cell {
 
 impl fmt::Debug for Cell {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Cell").field("id", &self.id).field("key", &self.key).finish_non_exhaustive()
+        f.debug_struct("Cell")
+            .field("id", &self.id)
+            .field("key", &self.key)
+            .finish_non_exhaustive()
     }
 }
 
@@ -271,7 +292,9 @@ impl Outbox for Post<'_> {
             }
         }
         let caller = Arc::clone(self.cell);
-        self.cell.engine.submit(node, Request::new(caller, node, command))
+        self.cell
+            .engine
+            .submit(node, Request::new(caller, node, command))
     }
 
     fn withdraw(&mut self, node: usize, command: Command) -> bool {

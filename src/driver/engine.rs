@@ -57,7 +57,11 @@ impl Engine {
     ) -> Arc<Self> {
         let entropy = Arc::new(entropy);
         let identities = Arc::new(Mutex::new(Identities::new(nodes.len())));
-        let peer = |node| Peer { node, debtors: Mutex::default(), debts: AtomicUsize::new(0) };
+        let peer = |node| Peer {
+            node,
+            debtors: Mutex::default(),
+            debts: AtomicUsize::new(0),
+        };
         let entered = runtime.enter();
         let clock = Arc::new(Clock::start());
         drop(entered);
@@ -77,14 +81,19 @@ impl Engine {
         for (node, peer) in engine.nodes.iter().enumerate() {
             peer.node.start(Context {
                 node,
-                observer: Box::new(Told { engine: Arc::downgrade(&engine), node }),
+                observer: Box::new(Told {
+                    engine: Arc::downgrade(&engine),
+                    node,
+                }),
                 clock: Arc::clone(&engine.clock),
                 entropy: Arc::clone(&engine.entropy),
                 identities: Arc::clone(&identities),
             });
         }
         drop(entered);
-        engine.runtime.spawn(Arc::clone(&engine.watchdog).run(Arc::downgrade(&engine)));
+        engine
+            .runtime
+            .spawn(Arc::clone(&engine.watchdog).run(Arc::downgrade(&engine)));
         engine
     }
 
@@ -119,7 +128,9 @@ impl Engine {
     }
 
     pub(crate) fn submit(&self, node: usize, request: Request) -> Result<(), Unsent> {
-        let Some(peer) = self.nodes.get(node) else { return Err(request.refuse(Unsent::NotConnected)) };
+        let Some(peer) = self.nodes.get(node) else {
+            return Err(request.refuse(Unsent::NotConnected));
+        };
         let is_acquire = matches!(request.command(), Command::Acquire { .. });
         if is_acquire && peer.debts.load(Ordering::Relaxed) >= MAX_DEBTS {
             return Err(request.refuse(Unsent::QueueFull));
@@ -129,7 +140,11 @@ impl Engine {
 
     pub(crate) fn standing(&self, node: usize) -> Standing {
         self.nodes.get(node).map_or_else(
-            || Standing { link: Link::Down(Unsent::NotConnected), finished: None, error: None },
+            || Standing {
+                link: Link::Down(Unsent::NotConnected),
+                finished: None,
+                error: None,
+            },
             |peer| peer.node.standing(),
         )
     }
@@ -138,9 +153,15 @@ impl Engine {
     /// `limit`: the first round should not be lost to a handshake that takes a moment.
     pub(crate) async fn ready(&self, limit: Moment) {
         let decided = || {
-            let links: Vec<Link> = self.nodes.iter().map(|peer| peer.node.standing().link).collect();
+            let links: Vec<Link> = self
+                .nodes
+                .iter()
+                .map(|peer| peer.node.standing().link)
+                .collect();
             let up = links.iter().filter(|&&link| link == Link::Up).count();
-            up >= validity::quorum(links.len()) || !links.contains(&Link::Connecting) || self.is_closed()
+            up >= validity::quorum(links.len())
+                || !links.contains(&Link::Connecting)
+                || self.is_closed()
         };
         if decided() {
             return;
@@ -172,10 +193,18 @@ impl Engine {
 
     /// Every attempt, hold and debt that has not settled.
     pub(crate) fn living(&self) -> Vec<Arc<Cell>> {
-        let mut cells: BTreeMap<u64, Arc<Cell>> =
-            self.watchdog.cells().into_iter().map(|cell| (cell.id(), cell)).collect();
+        let mut cells: BTreeMap<u64, Arc<Cell>> = self
+            .watchdog
+            .cells()
+            .into_iter()
+            .map(|cell| (cell.id(), cell))
+            .collect();
         for peer in &self.nodes {
-            cells.extend(peer.debtors().iter().map(|(&id, cell)| (id, Arc::clone(cell))));
+            cells.extend(
+                peer.debtors()
+                    .iter()
+                    .map(|(&id, cell)| (id, Arc::clone(cell))),
+            );
         }
         cells.into_values().collect()
     }
@@ -259,8 +288,12 @@ struct Told {
 
 impl Observer for Told {
     fn on_news(&self, news: News) {
-        let Some(engine) = self.engine.upgrade() else { return };
-        let Some(peer) = engine.nodes.get(self.node) else { return };
+        let Some(engine) = self.engine.upgrade() else {
+            return;
+        };
+        let Some(peer) = engine.nodes.get(self.node) else {
+            return;
+        };
         let debtors: Vec<Arc<Cell>> = peer.debtors().values().cloned().collect();
         for cell in debtors {
             cell.on_news(self.node, news);
@@ -276,5 +309,7 @@ impl Observer for Told {
 
 /// The clamp of DESIGN section 3: a tenth of the ttl, between 50 ms and 1 s, at most half the ttl.
 pub(crate) fn default_round_timeout(ttl: Duration) -> Duration {
-    (ttl / 10).clamp(Duration::from_millis(50), Duration::from_secs(1)).min(ttl / 2)
+    (ttl / 10)
+        .clamp(Duration::from_millis(50), Duration::from_secs(1))
+        .min(ttl / 2)
 }

@@ -65,7 +65,9 @@ impl Watchdog {
     pub(crate) async fn run(self: Arc<Self>, engine: Weak<Engine>) {
         loop {
             let sleep = {
-                let Some(engine) = engine.upgrade() else { return };
+                let Some(engine) = engine.upgrade() else {
+                    return;
+                };
                 self.fire(&engine);
                 self.next_sleep(&engine)
             };

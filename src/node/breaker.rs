@@ -40,7 +40,9 @@ impl Breaker {
     }
 
     pub(crate) fn poll(&mut self, now: Moment) -> Due {
-        let Some(since) = self.silent_since else { return Due::Nothing };
+        let Some(since) = self.silent_since else {
+            return Due::Nothing;
+        };
         let silence = now.since(since);
         if silence >= REPLACES_AFTER {
             Due::Replace
@@ -54,7 +56,11 @@ impl Breaker {
 
     /// When `poll` has something to say, unless a reply comes first.
     pub(crate) fn next_deadline(&self) -> Option<Moment> {
-        let wait = if self.open { REPLACES_AFTER } else { OPENS_AFTER };
+        let wait = if self.open {
+            REPLACES_AFTER
+        } else {
+            OPENS_AFTER
+        };
         self.silent_since.map(|since| since.after(wait))
     }
 }
@@ -70,11 +76,20 @@ mod tests {
     #[test]
     fn it_opens_after_silence_and_gives_up_later() {
         let mut breaker = Breaker::default();
-        assert_eq!((breaker.poll(at(9_000)), breaker.next_deadline()), (Due::Nothing, None));
+        assert_eq!(
+            (breaker.poll(at(9_000)), breaker.next_deadline()),
+            (Due::Nothing, None)
+        );
         breaker.on_written(at(10_000));
         breaker.on_written(at(10_200));
-        assert_eq!((breaker.poll(at(10_249)), breaker.next_deadline()), (Due::Nothing, Some(at(10_250))));
-        assert_eq!((breaker.poll(at(10_250)), breaker.next_deadline()), (Due::Open, Some(at(12_000))));
+        assert_eq!(
+            (breaker.poll(at(10_249)), breaker.next_deadline()),
+            (Due::Nothing, Some(at(10_250)))
+        );
+        assert_eq!(
+            (breaker.poll(at(10_250)), breaker.next_deadline()),
+            (Due::Open, Some(at(12_000)))
+        );
         assert_eq!(breaker.poll(at(11_999)), Due::Nothing);
         assert_eq!(breaker.poll(at(12_000)), Due::Replace);
     }
@@ -85,8 +100,16 @@ mod tests {
         breaker.on_written(at(0));
         assert_eq!(breaker.poll(at(250)), Due::Open);
         assert!(breaker.on_reply(true, at(300)));
-        assert_eq!(breaker.next_deadline(), Some(at(550)), "what is still out counts from here");
+        assert_eq!(
+            breaker.next_deadline(),
+            Some(at(550)),
+            "what is still out counts from here"
+        );
         assert!(!breaker.on_reply(false, at(301)));
-        assert_eq!(breaker.next_deadline(), None, "an idle connection is not silent");
+        assert_eq!(
+            breaker.next_deadline(),
+            None,
+            "an idle connection is not silent"
+        );
     }
 }

@@ -20,8 +20,15 @@ pub(crate) struct Gate {
 
 impl Gate {
     pub(crate) fn new() -> Self {
-        let standing = Standing { link: Link::Connecting, finished: None, error: None };
-        Self { standing: Mutex::new(standing), unanswered: AtomicUsize::new(0) }
+        let standing = Standing {
+            link: Link::Connecting,
+            finished: None,
+            error: None,
+        };
+        Self {
+            standing: Mutex::new(standing),
+            unanswered: AtomicUsize::new(0),
+        }
     }
 
     /// Lets a command in, or says why not. What was let in is counted until [`Gate::answered`].
@@ -71,7 +78,9 @@ mod tests {
 
     use super::*;
 
-    const ACQUIRE: Command = Command::Acquire { ttl: Duration::from_secs(1) };
+    const ACQUIRE: Command = Command::Acquire {
+        ttl: Duration::from_secs(1),
+    };
 
     #[test]
     fn a_release_always_has_room() {

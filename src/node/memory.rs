@@ -7,12 +7,15 @@
 
 mod driver;
 mod link;
+mod log;
 mod pipe;
 mod process;
 mod server;
+mod shared;
 mod state;
 #[cfg(test)]
 mod tests;
+mod wire;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,9 +23,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::mpsc;
 
 use self::driver::Driver;
-pub use self::link::{HeldConnection, MemoryLink};
+pub use self::link::{CutFate, HeldConnection, MemoryLink};
+pub use self::log::{CommandKind, Commands, Executed};
 pub use self::pipe::Latency;
-pub use self::server::{CommandKind, Commands, CutFate, Effect, Executed, MemoryServer, Restart};
+pub use self::server::{Effect, MemoryServer, Restart};
 use super::gate::Gate;
 use super::{Context, Node, Request, Standing};
 use crate::quorum::vote::Unsent;

@@ -4,6 +4,7 @@ pub(crate) mod breaker;
 pub(crate) mod gate;
 #[cfg(feature = "testkit")]
 pub(crate) mod memory;
+pub(crate) mod redis;
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -102,7 +103,12 @@ pub(crate) struct Request {
 
 impl Request {
     pub(crate) fn new(caller: Arc<dyn Caller>, node: usize, command: Command) -> Self {
-        Self { command, node, caller: Some(caller), written_to: None }
+        Self {
+            command,
+            node,
+            caller: Some(caller),
+            written_to: None,
+        }
     }
 
     pub(crate) const fn command(&self) -> Command {
@@ -114,13 +120,18 @@ impl Request {
     }
 
     pub(crate) fn token(&self) -> &str {
-        self.caller.as_ref().map_or("", |caller| caller.token().as_str())
+        self.caller
+            .as_ref()
+            .map_or("", |caller| caller.token().as_str())
     }
 
     /// Asks, just before the write, whether it shall still be written. If not, the request is over
     /// and owes no reply.
     pub(crate) fn claim(mut self, connection: ConnectionId) -> Option<Self> {
-        let wanted = self.caller.as_ref().is_some_and(|caller| caller.claim(self.node, self.command));
+        let wanted = self
+            .caller
+            .as_ref()
+            .is_some_and(|caller| caller.claim(self.node, self.command));
         if !wanted {
             self.caller = None;
             return None;
@@ -137,8 +148,14 @@ impl Request {
 
     /// The server's answer.
     pub(crate) fn answer(mut self, vote: Vote, error: Option<Arc<str>>) {
-        let carrier = self.written_to.map_or(Carrier::NotWritten, Carrier::Answered);
-        self.reply(Reply { vote, carrier, error });
+        let carrier = self
+            .written_to
+            .map_or(Carrier::NotWritten, Carrier::Answered);
+        self.reply(Reply {
+            vote,
+            carrier,
+            error,
+        });
     }
 
     /// There will be no answer: the connection ended, or never began.
@@ -151,7 +168,11 @@ impl Request {
             Some(connection) => (Vote::Unknown, Carrier::Broken(connection)),
             None => (Vote::Unsent(reason), Carrier::NotWritten),
         };
-        self.reply(Reply { vote, carrier, error });
+        self.reply(Reply {
+            vote,
+            carrier,
+            error,
+        });
     }
 
     fn reply(&mut self, reply: Reply) {
@@ -170,6 +191,9 @@ impl Drop for Request {
 
 impl fmt::Debug for Request {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Request").field("node", &self.node).field("command", &self.command).finish()
+        f.debug_struct("Request")
+            .field("node", &self.node)
+            .field("command", &self.command)
+            .finish()
     }
 }

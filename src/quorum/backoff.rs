@@ -16,7 +16,9 @@ pub(crate) struct Backoff {
 impl Backoff {
     /// The pause after one more failure. `random` is uniform over all of `u64`.
     pub(crate) fn next(&mut self, random: u64) -> Duration {
-        let bound = FIRST.saturating_mul(1_u32.checked_shl(self.failures).unwrap_or(u32::MAX)).min(LONGEST);
+        let bound = FIRST
+            .saturating_mul(1_u32.checked_shl(self.failures).unwrap_or(u32::MAX))
+            .min(LONGEST);
         self.failures = self.failures.saturating_add(1);
         let span = u64::try_from(bound.as_nanos()).unwrap_or(u64::MAX);
         // The high half of a 64 x 64 bit product: uniform over 0..span, without a division's bias.
@@ -32,7 +34,9 @@ mod tests {
     #[test]
     fn the_bound_doubles_up_to_its_limit() {
         let mut backoff = Backoff::default();
-        let longest: Vec<u128> = (0..40).map(|_| backoff.next(u64::MAX).as_millis()).collect();
+        let longest: Vec<u128> = (0..40)
+            .map(|_| backoff.next(u64::MAX).as_millis())
+            .collect();
         assert_eq!(longest[..7], [7, 15, 31, 63, 127, 249, 249]);
         assert_eq!(longest[39], 249);
     }

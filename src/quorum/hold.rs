@@ -15,9 +15,14 @@ use super::vote::{Unsent, Vote};
 /// What is asked of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Command {
-    Acquire { ttl: Duration },
+    Acquire {
+        ttl: Duration,
+    },
     /// The number tells one extension of a lock from the next.
-    Extend { ttl: Duration, number: u32 },
+    Extend {
+        ttl: Duration,
+        number: u32,
+    },
     Release,
 }
 
@@ -69,7 +74,9 @@ enum Phase {
     Acquiring,
     Held,
     /// The removal has begun; until the given moment somebody may be waiting for its report.
-    Releasing { report_by: Moment },
+    Releasing {
+        report_by: Moment,
+    },
 }
 
 #[derive(Debug)]
@@ -84,6 +91,7 @@ struct Extension {
 pub(crate) struct Extended {
     pub(crate) number: u32,
     pub(crate) verdict: Verdict,
+    pub(crate) quorum: usize,
     pub(crate) votes: Vec<(Option<Vote>, Option<Arc<str>>)>,
 }
 
@@ -167,7 +175,8 @@ impl Hold {
 
     /// Is the lock lost at `now`, and why? The clock has the last word (law 5).
     pub(crate) fn loss(&self, now: Moment) -> Option<LossCause> {
-        self.lost.or_else(|| (now >= self.loss_at()).then_some(LossCause::Expired))
+        self.lost
+            .or_else(|| (now >= self.loss_at()).then_some(LossCause::Expired))
     }
 
     pub(crate) fn is_settled(&self) -> bool {
@@ -212,9 +221,14 @@ impl Hold {
                 let extension = self.extension.as_ref().map(|extension| extension.decide_by);
                 Some(extension.map_or_else(|| self.loss_at(), |at| at.min(self.loss_at())))
             }
-            Phase::Releasing { report_by } => (!self.timed_out && !self.is_settled()).then_some(report_by),
+            Phase::Releasing { report_by } => {
+                (!self.timed_out && !self.is_settled()).then_some(report_by)
+            }
         };
-        [own, self.ledger.next_deadline()].into_iter().flatten().min()
+        [own, self.ledger.next_deadline()]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     fn decide_by(&self) -> Moment {
@@ -229,7 +243,11 @@ impl Hold {
         now: Moment,
         outbox: &mut dyn Outbox,
     ) {
-        let Reply { vote, carrier, error } = reply;
+        let Reply {
+            vote,
+            carrier,
+            error,
+        } = reply;
         match command {
             Command::Acquire { .. } => {
                 self.ledger.on_acquire_reply(node, vote, carrier);
@@ -238,22 +256,33 @@ impl Hold {
             }
             Command::Extend { number, .. } => {
                 self.ledger.on_extension_reply(node, vote, carrier);
-                let current = self.extension.as_mut().filter(|extension| extension.number == number);
-                let verdict = current.and_then(|extension| extension.round.on_vote(node, vote, error, now));
+                let current = self
+                    .extension
+                    .as_mut()
+                    .filter(|extension| extension.number == number);
+                let verdict =
+                    current.and_then(|extension| extension.round.on_vote(node, vote, error, now));
                 self.on_extension_verdict(verdict, now, outbox);
             }
             Command::Release => {
                 if vote == Vote::Granted {
                     self.deleted = self.deleted.saturating_add(1);
                 }
-                self.ledger.on_release_reply(node, vote, carrier, now, outbox);
+                self.ledger
+                    .on_release_reply(node, vote, carrier, now, outbox);
                 outbox.wake();
             }
         }
         self.check_loss(now, outbox);
     }
 
-    pub(crate) fn on_news(&mut self, node: usize, news: News, now: Moment, outbox: &mut dyn Outbox) {
+    pub(crate) fn on_news(
+        &mut self,
+        node: usize,
+        news: News,
+        now: Moment,
+        outbox: &mut dyn Outbox,
+    ) {
         self.ledger.on_news(node, news, now, outbox);
         if matches!(self.phase, Phase::Releasing { .. }) {
             outbox.wake();
@@ -272,7 +301,10 @@ impl Hold {
             }
             Phase::Acquiring | Phase::Held | Phase::Releasing { .. } => {}
         }
-        let overdue = self.extension.as_mut().filter(|extension| now >= extension.decide_by);
+        let overdue = self
+            .extension
+            .as_mut()
+            .filter(|extension| now >= extension.decide_by);
         let verdict = overdue.and_then(|extension| extension.round.on_timeout(now));
         self.on_extension_verdict(verdict, now, outbox);
         self.check_loss(now, outbox);
@@ -298,8 +330,18 @@ impl Hold {
         self.end(cause, now, outbox);
     }
 
-    /// Starts an extension and returns its number. The caller has seen that none is in flight.
-    pub(crate) fn extend(&mut self, ttl: Duration, now: Moment, round_timeout: Duration, outbox: &mut dyn Outbox) -> u32 {
+    /// Starts an extension and returns its number; `None` if the lock lasts longer anyway. The
+    /// caller has seen that the lock is held and that no other extension is in flight.
+    pub(crate) fn extend(
+        &mut self,
+        ttl: Duration,
+        now: Moment,
+        round_timeout: Duration,
+        outbox: &mut dyn Outbox,
+    ) -> Option<u32> {
+        if validity::valid_until(now, ttl) <= self.valid_until {
+            return None;
+        }
         self.extensions = self.extensions.wrapping_add(1);
         let number = self.extensions;
         let command = Command::Extend { ttl, number };
@@ -311,9 +353,13 @@ impl Hold {
                 verdict = verdict.or(round.on_vote(node, Vote::Unsent(reason), None, now));
             }
         }
-        self.extension = Some(Extension { number, round, decide_by: now.after(round_timeout) });
+        self.extension = Some(Extension {
+            number,
+            round,
+            decide_by: now.after(round_timeout),
+        });
         self.on_extension_verdict(verdict, now, outbox);
-        number
+        Some(number)
     }
 
     fn on_verdict(&mut self, verdict: Option<Verdict>, now: Moment, outbox: &mut dyn Outbox) {
@@ -331,21 +377,38 @@ impl Hold {
         outbox.wake();
     }
 
-    fn on_extension_verdict(&mut self, verdict: Option<Verdict>, now: Moment, outbox: &mut dyn Outbox) {
+    fn on_extension_verdict(
+        &mut self,
+        verdict: Option<Verdict>,
+        now: Moment,
+        outbox: &mut dyn Outbox,
+    ) {
         let Some(verdict) = verdict else { return };
-        let Some(mut extension) = self.extension.take() else { return };
+        let Some(mut extension) = self.extension.take() else {
+            return;
+        };
         let confirmed = matches!(verdict, Verdict::Won | Verdict::TooLate);
         if confirmed && self.phase == Phase::Held && self.loss(now).is_none() {
             self.valid_until = self.valid_until.max(extension.round.valid_until());
         }
-        let command = Command::Extend { ttl: extension.round.ttl(), number: extension.number };
+        let command = Command::Extend {
+            ttl: extension.round.ttl(),
+            number: extension.number,
+        };
         for node in 0..self.ledger.len() {
             if extension.round.is_pending(node) && outbox.withdraw(node, command) {
-                extension.round.on_vote(node, Vote::Unsent(Unsent::Decided), None, now);
+                extension
+                    .round
+                    .on_vote(node, Vote::Unsent(Unsent::Decided), None, now);
             }
         }
-        self.extended =
-            Some(Extended { number: extension.number, verdict, votes: extension.round.votes().collect() });
+        self.extended = Some(Extended {
+            number: extension.number,
+            // However late: what a quorum confirmed before the loss counts.
+            verdict: if confirmed { Verdict::Won } else { verdict },
+            quorum: extension.round.quorum(),
+            votes: extension.round.votes().collect(),
+        });
         outbox.wake();
     }
 
@@ -367,7 +430,9 @@ impl Hold {
             return;
         }
         self.lost = Some(cause);
-        self.phase = Phase::Releasing { report_by: now.after(self.round_timeout) };
+        self.phase = Phase::Releasing {
+            report_by: now.after(self.round_timeout),
+        };
         self.withdraw_acquire(now, outbox);
         if let Some(extension) = &mut self.extension {
             // Whatever it still brings, it comes too late; the releases queue behind it.
@@ -379,11 +444,18 @@ impl Hold {
     }
 
     fn withdraw_acquire(&mut self, now: Moment, outbox: &mut dyn Outbox) {
-        let command = Command::Acquire { ttl: self.round.ttl() };
+        let command = Command::Acquire {
+            ttl: self.round.ttl(),
+        };
         for node in 0..self.ledger.len() {
             if self.round.is_pending(node) && outbox.withdraw(node, command) {
-                self.ledger.on_acquire_reply(node, Vote::Unsent(Unsent::Decided), Carrier::NotWritten);
-                self.round.on_vote(node, Vote::Unsent(Unsent::Decided), None, now);
+                self.ledger.on_acquire_reply(
+                    node,
+                    Vote::Unsent(Unsent::Decided),
+                    Carrier::NotWritten,
+                );
+                self.round
+                    .on_vote(node, Vote::Unsent(Unsent::Decided), None, now);
             }
         }
     }

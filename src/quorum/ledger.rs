@@ -95,7 +95,10 @@ impl Ledger {
             overtaken: false,
             give_up_at: None,
         };
-        Self { entries: vec![entry; nodes], ttl }
+        Self {
+            entries: vec![entry; nodes],
+            ttl,
+        }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -103,24 +106,36 @@ impl Ledger {
     }
 
     pub(crate) fn is_settled(&self) -> bool {
-        self.entries.iter().all(|entry| entry.removal == Removal::Settled)
+        self.entries
+            .iter()
+            .all(|entry| entry.removal == Removal::Settled)
     }
 
     /// How many nodes may hold the key, now or later.
     pub(crate) fn possible_holders(&self) -> usize {
-        self.entries.iter().filter(|entry| entry.is_possible()).count()
+        self.entries
+            .iter()
+            .filter(|entry| entry.is_possible())
+            .count()
     }
 
     /// The nodes where a removal has begun and has not settled.
     pub(crate) fn owed(&self) -> impl Iterator<Item = usize> + '_ {
         let owed = |entry: &Entry| !matches!(entry.removal, Removal::None | Removal::Settled);
-        self.entries.iter().enumerate().filter(move |(_, entry)| owed(entry)).map(|(node, _)| node)
+        self.entries
+            .iter()
+            .enumerate()
+            .filter(move |(_, entry)| owed(entry))
+            .map(|(node, _)| node)
     }
 
     /// Must this node's news be told to this lock?
     pub(crate) fn needs_news(&self, node: usize) -> bool {
         self.entries.get(node).is_some_and(|entry| {
-            matches!(entry.removal, Removal::AwaitingConnection | Removal::AwaitingFinish)
+            matches!(
+                entry.removal,
+                Removal::AwaitingConnection | Removal::AwaitingFinish
+            )
         })
     }
 
@@ -136,12 +151,16 @@ impl Ledger {
     }
 
     pub(crate) fn on_acquire_reply(&mut self, node: usize, vote: Vote, carrier: Carrier) {
-        let Some(entry) = self.entries.get_mut(node) else { return };
+        let Some(entry) = self.entries.get_mut(node) else {
+            return;
+        };
         entry.pending = false;
         entry.presence = match vote {
             Vote::Granted => Presence::Present,
             Vote::Unknown => Presence::Maybe,
-            Vote::Held { .. } | Vote::Stale { .. } | Vote::Refused(_) | Vote::Unsent(_) => Presence::Absent,
+            Vote::Held { .. } | Vote::Stale { .. } | Vote::Refused(_) | Vote::Unsent(_) => {
+                Presence::Absent
+            }
         };
         entry.carry(carrier);
         entry.straggler = vote == Vote::Unknown && matches!(carrier, Carrier::Broken(_));
@@ -153,7 +172,9 @@ impl Ledger {
     }
 
     pub(crate) fn on_extension_reply(&mut self, node: usize, vote: Vote, carrier: Carrier) {
-        let Some(entry) = self.entries.get_mut(node) else { return };
+        let Some(entry) = self.entries.get_mut(node) else {
+            return;
+        };
         entry.carry(carrier);
         match vote {
             Vote::Granted => entry.presence = Presence::Present,
@@ -161,7 +182,11 @@ impl Ledger {
             Vote::Held { .. } | Vote::Stale { .. } if !entry.straggler && !entry.pending => {
                 entry.presence = Presence::Absent;
             }
-            Vote::Held { .. } | Vote::Stale { .. } | Vote::Refused(_) | Vote::Unsent(_) | Vote::Unknown => {}
+            Vote::Held { .. }
+            | Vote::Stale { .. }
+            | Vote::Refused(_)
+            | Vote::Unsent(_)
+            | Vote::Unknown => {}
         }
     }
 
@@ -188,7 +213,9 @@ impl Ledger {
         outbox: &mut dyn Outbox,
     ) {
         let ttl = self.ttl;
-        let Some(entry) = self.entries.get_mut(node) else { return };
+        let Some(entry) = self.entries.get_mut(node) else {
+            return;
+        };
         if entry.removal != Removal::InFlight {
             return;
         }
@@ -199,7 +226,9 @@ impl Ledger {
         }
         match carrier {
             Carrier::NotWritten | Carrier::Broken(_) => entry.removal = Removal::AwaitingConnection,
-            Carrier::Answered(_) if matches!(vote, Vote::Granted | Vote::Held { .. } | Vote::Stale { .. }) => {
+            Carrier::Answered(_)
+                if matches!(vote, Vote::Granted | Vote::Held { .. } | Vote::Stale { .. }) =>
+            {
                 if !entry.overtaken {
                     entry.settle();
                 } else if entry.straggler {
@@ -218,9 +247,17 @@ impl Ledger {
         }
     }
 
-    pub(crate) fn on_news(&mut self, node: usize, news: News, now: Moment, outbox: &mut dyn Outbox) {
+    pub(crate) fn on_news(
+        &mut self,
+        node: usize,
+        news: News,
+        now: Moment,
+        outbox: &mut dyn Outbox,
+    ) {
         let ttl = self.ttl;
-        let Some(entry) = self.entries.get_mut(node) else { return };
+        let Some(entry) = self.entries.get_mut(node) else {
+            return;
+        };
         match news {
             News::Finished(through) => {
                 if entry.carrier.is_some_and(|carrier| carrier <= through) {

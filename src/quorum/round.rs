@@ -74,12 +74,16 @@ impl Round {
     }
 
     pub(crate) fn is_pending(&self, node: usize) -> bool {
-        self.ballots.get(node).is_some_and(|cast| cast.vote.is_none())
+        self.ballots
+            .get(node)
+            .is_some_and(|cast| cast.vote.is_none())
     }
 
     /// The votes as they stand, with what went wrong.
     pub(crate) fn votes(&self) -> impl Iterator<Item = (Option<Vote>, Option<Arc<str>>)> + '_ {
-        self.ballots.iter().map(|cast| (cast.vote, cast.error.clone()))
+        self.ballots
+            .iter()
+            .map(|cast| (cast.vote, cast.error.clone()))
     }
 
     /// Takes a node's vote. Returns the verdict if this vote is the one that determines it.
@@ -97,7 +101,10 @@ impl Round {
         if cast.vote.is_some() {
             return None;
         }
-        *cast = Cast { vote: Some(vote), error };
+        *cast = Cast {
+            vote: Some(vote),
+            error,
+        };
         self.pending = self.pending.saturating_sub(1);
         if vote == Vote::Granted {
             self.granted = self.granted.saturating_add(1);
@@ -116,7 +123,11 @@ impl Round {
         }
         self.verdict = if self.granted >= self.quorum {
             let useful = validity::is_worth_having(self.valid_until(), self.ttl, now);
-            Some(if useful { Verdict::Won } else { Verdict::TooLate })
+            Some(if useful {
+                Verdict::Won
+            } else {
+                Verdict::TooLate
+            })
         } else if out_of_time || self.granted.saturating_add(self.pending) < self.quorum {
             Some(self.why_lost())
         } else {
@@ -133,7 +144,10 @@ impl Round {
             .iter()
             .filter(|cast| cast.vote.is_some_and(Vote::is_contention))
             .count();
-        let reachable = self.granted.saturating_add(contended).saturating_add(self.pending);
+        let reachable = self
+            .granted
+            .saturating_add(contended)
+            .saturating_add(self.pending);
         if contended > 0 && reachable >= self.quorum {
             Verdict::Contended
         } else {
@@ -150,7 +164,10 @@ mod tests {
     use super::*;
 
     const TTL: Duration = Duration::from_secs(10);
-    const HELD: Vote = Vote::Held { ttl: None, fence: None };
+    const HELD: Vote = Vote::Held {
+        ttl: None,
+        fence: None,
+    };
     const KINDS: [Vote; 5] = [
         Vote::Granted,
         HELD,
@@ -184,7 +201,11 @@ mod tests {
             let before = round.verdict();
             let verdict = round.on_vote(node, vote, None, start());
             let expected = determined(nodes, &votes[..=place]);
-            assert_eq!(round.verdict().map(|v| v == Verdict::Won), expected, "{votes:?}");
+            assert_eq!(
+                round.verdict().map(|v| v == Verdict::Won),
+                expected,
+                "{votes:?}"
+            );
             if before.is_none() && expected.is_some() {
                 assert_eq!(verdict, round.verdict());
                 verdicts += 1;
@@ -204,7 +225,9 @@ mod tests {
             let back: Vec<usize> = (0..nodes).rev().collect();
             for code in 0..KINDS.len().pow(u32::try_from(nodes).unwrap()) {
                 let votes: Vec<Vote> = (0..nodes)
-                    .map(|place| KINDS[code / KINDS.len().pow(u32::try_from(place).unwrap()) % KINDS.len()])
+                    .map(|place| {
+                        KINDS[code / KINDS.len().pow(u32::try_from(place).unwrap()) % KINDS.len()]
+                    })
                     .collect();
                 check_sequence(nodes, &forth, &votes);
                 check_sequence(nodes, &back, &votes);
@@ -230,14 +253,20 @@ mod tests {
         for (node, vote) in [(0, Vote::Granted), (1, HELD), (2, Vote::Granted)] {
             assert_eq!(round.on_vote(node, vote, None, start()), None);
         }
-        assert_eq!(round.on_vote(3, HELD, None, start()), Some(Verdict::Contended));
+        assert_eq!(
+            round.on_vote(3, HELD, None, start()),
+            Some(Verdict::Contended)
+        );
     }
 
     #[test]
     fn a_late_quorum_is_too_late() {
         let mut round = Round::new(1, start(), TTL);
         let late = round.valid_until().before(Duration::from_millis(999));
-        assert_eq!(round.on_vote(0, Vote::Granted, None, late), Some(Verdict::TooLate));
+        assert_eq!(
+            round.on_vote(0, Vote::Granted, None, late),
+            Some(Verdict::TooLate)
+        );
     }
 
     #[test]
@@ -260,11 +289,23 @@ mod tests {
     fn a_timeout_decides_and_spurious_calls_are_no_ops() {
         let mut round = Round::new(3, start(), TTL);
         assert_eq!(round.on_vote(0, Vote::Granted, None, start()), None);
-        assert_eq!(round.on_vote(0, Vote::Granted, None, start()), None, "one vote a node");
+        assert_eq!(
+            round.on_vote(0, Vote::Granted, None, start()),
+            None,
+            "one vote a node"
+        );
         assert_eq!(round.on_timeout(start()), Some(Verdict::NoQuorum));
         assert_eq!(round.on_timeout(start()), None);
-        assert_eq!(round.on_vote(1, Vote::Granted, None, start()), None, "a late vote");
+        assert_eq!(
+            round.on_vote(1, Vote::Granted, None, start()),
+            None,
+            "a late vote"
+        );
         assert_eq!(round.verdict(), Some(Verdict::NoQuorum));
-        assert_eq!(round.on_vote(7, Vote::Granted, None, start()), None, "no such node");
+        assert_eq!(
+            round.on_vote(7, Vote::Granted, None, start()),
+            None,
+            "no such node"
+        );
     }
 }

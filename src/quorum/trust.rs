@@ -12,7 +12,9 @@ pub(crate) struct Identities {
 
 impl Identities {
     pub(crate) fn new(nodes: usize) -> Self {
-        Self { run_ids: vec![None; nodes] }
+        Self {
+            run_ids: vec![None; nodes],
+        }
     }
 
     /// Notes that the server `run_id` answers at this node's address, in place of what was there
@@ -21,7 +23,11 @@ impl Identities {
         if let Some(own) = self.run_ids.get_mut(node) {
             *own = None;
         }
-        if let Some(other) = self.run_ids.iter().position(|known| known.as_deref() == Some(run_id)) {
+        if let Some(other) = self
+            .run_ids
+            .iter()
+            .position(|known| known.as_deref() == Some(run_id))
+        {
             return Err(other);
         }
         if let Some(own) = self.run_ids.get_mut(node) {
@@ -40,9 +46,17 @@ mod tests {
         let mut identities = Identities::new(3);
         assert_eq!(identities.admit(1, "a"), Ok(()));
         assert_eq!(identities.admit(0, "a"), Err(1));
-        assert_eq!(identities.admit(1, "a"), Ok(()), "a reconnect is no duplicate");
+        assert_eq!(
+            identities.admit(1, "a"),
+            Ok(()),
+            "a reconnect is no duplicate"
+        );
         assert_eq!(identities.admit(2, "b"), Ok(()));
-        assert_eq!(identities.admit(1, "c"), Ok(()), "another server answers there now");
+        assert_eq!(
+            identities.admit(1, "c"),
+            Ok(()),
+            "another server answers there now"
+        );
         assert_eq!(identities.admit(0, "a"), Ok(()));
     }
 }

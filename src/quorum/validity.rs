@@ -50,8 +50,14 @@ pub(crate) const fn quorum(nodes: usize) -> usize {
 /// What is taken off every ttl for clocks that run at different rates: one hundredth of it plus
 /// 2 ms, in whole milliseconds, rounded up (2 ms cover the server's own millisecond granularity).
 pub(crate) fn drift(ttl: Duration) -> Duration {
-    let hundredth = ttl.as_nanos().div_ceil(u128::from(NANOS_PER_MILLI).saturating_mul(100));
-    Duration::from_millis(u64::try_from(hundredth).unwrap_or(u64::MAX).saturating_add(2))
+    let hundredth = ttl
+        .as_nanos()
+        .div_ceil(u128::from(NANOS_PER_MILLI).saturating_mul(100));
+    Duration::from_millis(
+        u64::try_from(hundredth)
+            .unwrap_or(u64::MAX)
+            .saturating_add(2),
+    )
 }
 
 /// Until when a grant of `ttl` may be relied on, if its round began at `started_at` (law 1).
@@ -62,7 +68,9 @@ pub(crate) fn valid_until(started_at: Moment, ttl: Duration) -> Moment {
 /// When a hold that is valid until `valid_until` counts as lost (law 5): floored to the
 /// millisecond, less one, because timers round up to the next one.
 pub(crate) fn loss_at(valid_until: Moment) -> Moment {
-    valid_until.floor_to_millis().before(Duration::from_millis(1))
+    valid_until
+        .floor_to_millis()
+        .before(Duration::from_millis(1))
 }
 
 /// Is enough of a grant left at `now` to hand it out? (Law 3: at least a tenth of the ttl.)

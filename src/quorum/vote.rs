@@ -208,7 +208,10 @@ impl Tally {
             .map(|(node, (vote, message))| NodeVote {
                 node: Arc::clone(node),
                 vote,
-                error: message.map(|message| NodeError { node: Arc::clone(node), message }),
+                error: message.map(|message| NodeError {
+                    node: Arc::clone(node),
+                    message,
+                }),
             })
             .collect();
         Self { votes, quorum }
@@ -256,7 +259,13 @@ impl Tally {
 
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} of {} granted, quorum {}", self.granted(), self.votes.len(), self.quorum)?;
+        write!(
+            f,
+            "{} of {} granted, quorum {}",
+            self.granted(),
+            self.votes.len(),
+            self.quorum
+        )?;
         for (place, line) in self.votes.iter().enumerate() {
             f.write_str(if place == 0 { ": " } else { ", " })?;
             match line.vote {
@@ -293,7 +302,10 @@ mod tests {
         let votes = [
             (Some(Vote::Granted), None),
             (None, None),
-            (Some(Vote::Unsent(Unsent::NotConnected)), Some(Arc::from("connection refused"))),
+            (
+                Some(Vote::Unsent(Unsent::NotConnected)),
+                Some(Arc::from("connection refused")),
+            ),
         ];
         let tally = Tally::new(&names, votes, 2);
         assert_eq!(
@@ -301,6 +313,9 @@ mod tests {
             "1 of 3 granted, quorum 2: a:1 granted, b:2 pending, c:3 unsent, not connected \
              (connection refused)"
         );
-        assert_eq!(tally.first_error().map(ToString::to_string).as_deref(), Some("c:3: connection refused"));
+        assert_eq!(
+            tally.first_error().map(ToString::to_string).as_deref(),
+            Some("c:3: connection refused")
+        );
     }
 }

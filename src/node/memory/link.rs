@@ -6,8 +6,8 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 
 use super::pipe::{Latency, Reply, Request};
-use super::server::{CutFate, Shared};
-use super::state::LinkState;
+use super::shared::Shared;
+use super::wire::LinkState;
 
 /// The network between one client and a [`MemoryServer`](super::MemoryServer).
 ///
@@ -18,6 +18,18 @@ use super::state::LinkState;
 pub struct MemoryLink {
     shared: Arc<Shared>,
     link: usize,
+}
+
+/// What becomes of the commands that are on the way to the server when a connection is cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CutFate {
+    /// They arrive, and are executed.
+    Executed,
+    /// They are lost.
+    Lost,
+    /// The first few arrive, and the rest is lost: how many, the link's seed decides.
+    Either,
 }
 
 impl MemoryLink {

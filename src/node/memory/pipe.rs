@@ -4,8 +4,6 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::mpsc;
-
 use crate::quorum::hold::Command;
 use crate::quorum::validity::Moment;
 use crate::quorum::vote::Vote;
@@ -132,77 +130,5 @@ impl<T> Pipe<T> {
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
         self.messages.iter().map(|(_, message)| message)
-    }
-}
-
-/// Are the requests of a connection kept on the way?
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Hold {
-    No,
-    Forever,
-    Until(Moment),
-}
-
-/// The server's end of a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ServerEnd {
-    /// The server does not know of it yet.
-    Awaited,
-    Open {
-        client_id: u64,
-    },
-    /// What arrives is thrown away.
-    Closed,
-}
-
-/// One TCP connection.
-#[derive(Debug)]
-pub(super) struct Wire {
-    pub(super) link: usize,
-    pub(super) requests: Pipe<Request>,
-    pub(super) hold: Hold,
-    /// In the socket buffer of a frozen server.
-    pub(super) unread: VecDeque<Request>,
-    /// When the first of the unread arrived.
-    pub(super) unread_since: u64,
-    pub(super) server: ServerEnd,
-    pub(super) replies: Pipe<Reply>,
-    /// `None` once the client's end is closed.
-    pub(super) client: Option<mpsc::UnboundedSender<Reply>>,
-}
-
-impl Wire {
-    pub(super) const fn new(link: usize, client: mpsc::UnboundedSender<Reply>) -> Self {
-        Self {
-            link,
-            requests: Pipe::new(),
-            hold: Hold::No,
-            unread: VecDeque::new(),
-            unread_since: 0,
-            server: ServerEnd::Awaited,
-            replies: Pipe::new(),
-            client: Some(client),
-        }
-    }
-
-    pub(super) const fn is_open(&self) -> bool {
-        matches!(self.server, ServerEnd::Open { .. })
-    }
-
-    /// When the next request arrives, if nothing else holds it up.
-    pub(super) fn next_request(&self) -> Option<Arrival> {
-        let (due, number) = self.requests.next_arrival()?;
-        match self.hold {
-            Hold::No => Some((due, number)),
-            Hold::Forever => None,
-            Hold::Until(at) => Some((due.max(at), number)),
-        }
-    }
-
-    /// Nothing that was sent and has not been executed will be.
-    pub(super) fn close_server(&mut self) {
-        self.server = ServerEnd::Closed;
-        self.unread.clear();
-        self.requests.truncate(0);
     }
 }

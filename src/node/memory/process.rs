@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::server::{Commands, Effect, Executed, Restart};
-use super::state::at_rate;
+use super::log::{Commands, Executed};
+use super::server::{Effect, Restart};
 use crate::quorum::hold::Command;
 use crate::quorum::keyspace::Keyspace;
 use crate::quorum::validity::Moment;
@@ -15,7 +15,8 @@ use crate::token::Entropy;
 pub(super) struct Process {
     pub(super) keys: Keyspace,
     clock: ServerClock,
-    entropy: Entropy,
+    /// For what the server chooses: run ids, and the seeds of its links.
+    pub(super) entropy: Entropy,
     /// 40 hexadecimal characters, new with every start.
     pub(super) run_id: Arc<str>,
     /// They begin anew with every start, as a real server's do.
@@ -180,4 +181,11 @@ fn run_id(entropy: &Entropy) -> Arc<str> {
     );
     id.truncate(40);
     id.into()
+}
+
+/// How far apart two moments on the true clock are on a clock that gains `ppm` parts per million.
+fn at_rate(elapsed: Duration, ppm: i32) -> Duration {
+    let rate = u128::try_from(1_000_000_i64.saturating_add(i64::from(ppm))).unwrap_or(0);
+    let nanos = elapsed.as_nanos().saturating_mul(rate) / 1_000_000;
+    Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
 }

@@ -1,17 +1,16 @@
 //! The handle by which a test owns a server, and does to it what the world would.
 
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::Notify;
-
 use super::link::MemoryLink;
+use super::log::{Commands, Executed};
 use super::process::Process;
+use super::shared::Shared;
 use super::state::State;
-use crate::clock::Clock;
-use crate::quorum::hold::Command;
+use crate::quorum::keyspace::Keyspace;
 use crate::quorum::validity::Moment;
-use crate::quorum::vote::{Refusal, Vote};
+use crate::quorum::vote::Refusal;
 
 /// An independent master in memory, for any number of clients: each reaches it over a
 /// [`MemoryLink`] of its own.
@@ -45,113 +44,19 @@ pub enum Effect {
     NotApplied,
 }
 
-/// What becomes of the commands that are on the way to the server when a connection is cut.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum CutFate {
-    /// They arrive, and are executed.
-    Executed,
-    /// They are lost.
-    Lost,
-    /// The first few arrive, and the rest is lost: how many, the link's seed decides.
-    Either,
-}
-
-/// How many commands a server has read, whatever it answered.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Commands {
-    /// Acquires.
-    pub acquire: u64,
-    /// Extensions.
-    pub extend: u64,
-    /// Releases.
-    pub release: u64,
-}
-
-/// The kind of a command.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
-pub enum CommandKind {
-    /// `SET key token NX PX ttl`
-    Acquire,
-    /// Compare, and set a longer ttl.
-    Extend,
-    /// Compare, and delete.
-    Release,
-}
-
-/// A line of a server's log: one command that it has read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Executed {
-    /// When, on the true clock, counted from the making of the server.
-    pub at: Duration,
-    /// What was asked for.
-    pub kind: CommandKind,
-    /// The key of the lock.
-    pub key: String,
-    /// The token that came with it.
-    pub token: String,
-    /// What was answered.
-    pub vote: Vote,
-    /// Whether it changed the key, which with an error the answer does not tell.
-    pub took_effect: bool,
-}
-
-impl Executed {
-    pub(super) fn new(
-        at: Duration,
-        command: Command,
-        key: &str,
-        token: &str,
-        vote: Vote,
-        applied: Option<Vote>,
-    ) -> Self {
-        let kind = match command {
-            Command::Acquire { .. } => CommandKind::Acquire,
-            Command::Extend { .. } => CommandKind::Extend,
-            Command::Release => CommandKind::Release,
-        };
-        let took_effect = applied == Some(Vote::Granted);
-        Self {
-            at,
-            kind,
-            key: key.into(),
-            token: token.into(),
-            vote,
-            took_effect,
-        }
-    }
-}
-
 impl MemoryServer {
     /// A running, empty server. The seed decides its run ids and the jitter of its links.
     #[must_use]
     pub fn new(seed: u64) -> Self {
-        let clock = Clock::start();
-        let state = Mutex::new(State::new(seed, clock.now()));
         Self {
-            shared: Arc::new(Shared {
-                seed,
-                state,
-                clock,
-                changed: Arc::default(),
-            }),
+            shared: Arc::new(Shared::new(seed)),
         }
     }
 
     /// A new link to this server, for one client.
     #[must_use]
     pub fn link(&self) -> MemoryLink {
-        let seed = self.shared.seed;
-        let link = self.shared.with(|state, _| {
-            let number = u64::try_from(state.link_count())
-                .unwrap_or(u64::MAX)
-                .wrapping_add(1);
-            // An odd constant spreads the seeds of links and servers that are numbered in a row.
-            state.add_link(seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15))
-        });
+        let link = self.shared.with(|state, _| state.add_link());
         MemoryLink::new(Arc::clone(&self.shared), link)
     }
 
@@ -289,83 +194,10 @@ impl MemoryServer {
         self.shared.with(|state, _| look(&mut state.process))
     }
 
-    fn keys_with<R>(
-        &self,
-        look: impl FnOnce(&mut crate::quorum::keyspace::Keyspace, Moment) -> R,
-    ) -> R {
+    fn keys_with<R>(&self, look: impl FnOnce(&mut Keyspace, Moment) -> R) -> R {
         self.shared.with(|state, now| {
             let (keys, now) = state.process.keys_at(now);
             look(keys, now)
         })
-    }
-}
-
-#[derive(Debug)]
-pub(super) struct Shared {
-    seed: u64,
-    // A std mutex: nothing is awaited and nobody is called back under it.
-    state: Mutex<State>,
-    clock: Clock,
-    /// Something may be due earlier than it was.
-    changed: Arc<Notify>,
-}
-
-impl Shared {
-    pub(super) fn with<R>(&self, look: impl FnOnce(&mut State, Moment) -> R) -> R {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let result = look(&mut state, self.clock.now());
-        drop(state);
-        self.changed.notify_one();
-        result
-    }
-
-    /// Sees to it that a task of the present runtime carries messages.
-    pub(super) fn drive(self: &Arc<Self>) {
-        if !self.with(|state, _| std::mem::replace(&mut state.is_driven, true)) {
-            let changed = Arc::clone(&self.changed);
-            tokio::spawn(carry(Carrying(Arc::downgrade(self)), changed));
-        }
-    }
-}
-
-impl Drop for Shared {
-    fn drop(&mut self) {
-        self.changed.notify_one();
-    }
-}
-
-/// Another task may take over when this one ends with its runtime.
-struct Carrying(Weak<Shared>);
-
-impl Drop for Carrying {
-    fn drop(&mut self) {
-        if let Some(shared) = self.0.upgrade() {
-            shared.with(|state, _| state.is_driven = false);
-        }
-    }
-}
-
-/// Carries messages until the server is gone.
-async fn carry(carrying: Carrying, changed: Arc<Notify>) {
-    loop {
-        let next = {
-            let Some(shared) = carrying.0.upgrade() else {
-                return;
-            };
-            let mut state = shared.state.lock().unwrap_or_else(PoisonError::into_inner);
-            state
-                .advance(shared.clock.now())
-                .map(|next| shared.clock.instant(next))
-        };
-        match next {
-            Some(next) => {
-                tokio::select! {
-                    biased;
-                    () = changed.notified() => {}
-                    () = tokio::time::sleep_until(next) => {}
-                }
-            }
-            None => changed.notified().await,
-        }
     }
 }

@@ -4,15 +4,15 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::sync::mpsc;
 
-use super::pipe::{Arrival, Hold, Identity, Latency, Reply, Request, ServerEnd, Wire, scale};
+use super::link::CutFate;
+use super::pipe::{Arrival, Identity, Reply, Request};
 use super::process::Process;
-use super::server::{CutFate, Restart};
+use super::server::Restart;
+use super::wire::{Hold, LinkState, ServerEnd, Wire};
 use crate::quorum::validity::Moment;
-use crate::token::Entropy;
 
 #[derive(Debug)]
 pub(super) struct State {
@@ -24,19 +24,6 @@ pub(super) struct State {
     next_number: u64,
     /// Somebody takes care that `advance` is called in time.
     pub(super) is_driven: bool,
-}
-
-/// The network between one client and the server.
-#[derive(Debug)]
-pub(super) struct LinkState {
-    pub(super) entropy: Entropy,
-    pub(super) request_latency: Latency,
-    pub(super) reply_latency: Latency,
-    pub(super) requests_blocked: bool,
-    pub(super) replies_blocked: bool,
-    pub(super) partitioned: bool,
-    /// Nothing is sent any more; what was sent goes on.
-    pub(super) severed: bool,
 }
 
 /// What is due next.
@@ -58,21 +45,10 @@ impl State {
         }
     }
 
-    pub(super) fn add_link(&mut self, seed: u64) -> usize {
-        self.links.push(LinkState {
-            entropy: Entropy::seeded(seed),
-            request_latency: Latency::default(),
-            reply_latency: Latency::default(),
-            requests_blocked: false,
-            replies_blocked: false,
-            partitioned: false,
-            severed: false,
-        });
+    pub(super) fn add_link(&mut self) -> usize {
+        let seed = self.process.entropy.jitter();
+        self.links.push(LinkState::new(seed));
         self.links.len().saturating_sub(1)
-    }
-
-    pub(super) fn link_count(&self) -> usize {
-        self.links.len()
     }
 
     pub(super) fn link_mut(&mut self, link: usize) -> Option<&mut LinkState> {
@@ -333,17 +309,11 @@ impl State {
             let Some(wire) = self.wires.get_mut(&id) else {
                 continue;
             };
-            let keep = match fate {
-                CutFate::Executed => wire.requests.len(),
-                CutFate::Lost => 0,
-                CutFate::Either => self.links.get(link).map_or(0, |link| {
-                    let outcomes = u64::try_from(wire.requests.len())
-                        .unwrap_or(u64::MAX)
-                        .saturating_add(1);
-                    usize::try_from(scale(link.entropy.jitter(), outcomes)).unwrap_or(0)
-                }),
+            let Some(link) = self.links.get(wire.link) else {
+                continue;
             };
-            wire.requests.truncate(keep);
+            wire.requests
+                .truncate(link.survivors(wire.requests.len(), fate));
             if let Some(client) = &wire.client {
                 // A client that does not listen any more is about to close its end.
                 drop(client.send(Reply::Reset));
@@ -381,18 +351,4 @@ impl State {
     pub(super) fn connections(&self) -> usize {
         self.wires.values().filter(|wire| wire.is_open()).count()
     }
-}
-
-impl LinkState {
-    pub(super) fn set_latency(&mut self, requests: Latency, replies: Latency) {
-        self.request_latency = requests;
-        self.reply_latency = replies;
-    }
-}
-
-/// How far apart two moments on the true clock are on a clock that gains `ppm` parts per million.
-pub(super) fn at_rate(elapsed: Duration, ppm: i32) -> Duration {
-    let rate = u128::try_from(1_000_000_i64.saturating_add(i64::from(ppm))).unwrap_or(0);
-    let nanos = elapsed.as_nanos().saturating_mul(rate) / 1_000_000;
-    Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
 }

@@ -1,0 +1,346 @@
+//! `Builder` -> `Config`: every setting is checked here, once.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::{Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo};
+use tokio::runtime::Handle;
+
+use crate::client::Redlock;
+use crate::driver::engine::default_round_timeout;
+use crate::error::{BuildError, InvalidRequest};
+use crate::node::Node;
+use crate::node::redis::RedisNode;
+use crate::request::Wait;
+use crate::token::Entropy;
+
+const DEFAULT_TTL: Duration = Duration::from_secs(10);
+const DEFAULT_MAX_TTL: Duration = Duration::from_secs(60);
+const DEFAULT_WAIT: Duration = Duration::from_secs(10);
+const SHORTEST_TTL: Duration = Duration::from_millis(20);
+const MOST_NODES: usize = 31;
+const LONGEST_RESOURCE: usize = 512;
+/// Keys of our own stand under this.
+const RESERVED: &str = "redlock-quorum:";
+
+/// Settings of a [`Redlock`] client, and their defaults.
+///
+/// The same settings, `max_ttl` and `prefix` above all, belong to every client of a fleet of nodes.
+#[must_use]
+#[derive(Clone)]
+pub struct Builder {
+    nodes: Vec<NodeSpec>,
+    ttl: Duration,
+    max_ttl: Duration,
+    wait: Wait,
+    prefix: String,
+    round_timeout: Option<Duration>,
+    runtime: Option<Handle>,
+    entropy: Option<u64>,
+    /// What the environment held that could not be read; reported by `build`.
+    problem: Option<BuildError>,
+}
+
+#[derive(Clone)]
+enum NodeSpec {
+    Url(String),
+    Client(Box<ConnectionInfo>),
+}
+
+/// Settings that have been checked.
+#[derive(Debug)]
+pub(crate) struct Config {
+    pub(crate) ttl: Duration,
+    pub(crate) max_ttl: Duration,
+    pub(crate) wait: Wait,
+    pub(crate) prefix: String,
+    pub(crate) round_timeout: Option<Duration>,
+}
+
+/// Nodes that have not been started, with their names.
+pub(crate) struct Nodes {
+    pub(crate) nodes: Vec<Box<dyn Node>>,
+    pub(crate) names: Arc<[Arc<str>]>,
+    pub(crate) entropy: Entropy,
+    pub(crate) runtime: Option<Handle>,
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Self {
+            nodes: Vec::new(),
+            ttl: DEFAULT_TTL,
+            max_ttl: DEFAULT_MAX_TTL,
+            wait: Wait::For(DEFAULT_WAIT),
+            prefix: String::new(),
+            round_timeout: None,
+            runtime: None,
+            entropy: None,
+            problem: None,
+        }
+    }
+}
+
+impl Builder {
+    /// Settings from the environment; what is not set keeps its default.
+    ///
+    /// `REDLOCK_NODES` (URLs, separated by commas), `REDLOCK_TTL`, `REDLOCK_MAX_TTL`,
+    /// `REDLOCK_WAIT`, `REDLOCK_ROUND_TIMEOUT` (durations such as `250ms` or `10s`) and
+    /// `REDLOCK_PREFIX`. What cannot be read is reported by [`build`](Self::build).
+    pub fn from_env() -> Self {
+        Self::from_vars(|name| std::env::var(name).ok())
+    }
+
+    fn from_vars(var: impl Fn(&'static str) -> Option<String>) -> Self {
+        let mut builder = Self::default();
+        if let Some(nodes) = var("REDLOCK_NODES") {
+            builder = builder.nodes(
+                nodes
+                    .split(',')
+                    .map(str::trim)
+                    .filter(|url| !url.is_empty()),
+            );
+        }
+        if let Some(prefix) = var("REDLOCK_PREFIX") {
+            builder = builder.prefix(prefix);
+        }
+        let mut problem = None;
+        let mut duration = |name: &'static str| {
+            let text = var(name)?;
+            humantime::parse_duration(text.trim())
+                .map_err(|error| {
+                    let problem_now = BuildError::InvalidSetting {
+                        setting: name,
+                        problem: format!("cannot be read: {error}"),
+                    };
+                    problem.get_or_insert(problem_now);
+                })
+                .ok()
+        };
+        if let Some(ttl) = duration("REDLOCK_TTL") {
+            builder = builder.ttl(ttl);
+        }
+        if let Some(max_ttl) = duration("REDLOCK_MAX_TTL") {
+            builder = builder.max_ttl(max_ttl);
+        }
+        if let Some(wait) = duration("REDLOCK_WAIT") {
+            builder = builder.wait(wait);
+        }
+        if let Some(timeout) = duration("REDLOCK_ROUND_TIMEOUT") {
+            builder = builder.round_timeout(timeout);
+        }
+        builder.problem = problem;
+        builder
+    }
+
+    /// Adds independent masters by URL: `redis://`, `rediss://` (feature `tls-rustls`) or
+    /// `unix://`, with user, password and database as they need.
+    pub fn nodes<U: Into<String>>(mut self, urls: impl IntoIterator<Item = U>) -> Self {
+        self.nodes
+            .extend(urls.into_iter().map(|url| NodeSpec::Url(url.into())));
+        self
+    }
+
+    /// Adds an independent master by a ready client, for settings that no URL can say.
+    ///
+    /// Its connection settings are used, with RESP3 and `TCP_NODELAY` switched on.
+    pub fn node_client(mut self, client: Client) -> Self {
+        self.nodes.push(NodeSpec::Client(Box::new(
+            client.get_connection_info().clone(),
+        )));
+        self
+    }
+
+    /// How long the nodes keep a lock that nobody extends. Default 10 s; from 20 ms to `max_ttl`,
+    /// in whole milliseconds.
+    pub const fn ttl(mut self, ttl: Duration) -> Self {
+        self.ttl = ttl;
+        self
+    }
+
+    /// The longest ttl that any client of these nodes may ask for. Default 60 s.
+    pub const fn max_ttl(mut self, max_ttl: Duration) -> Self {
+        self.max_ttl = max_ttl;
+        self
+    }
+
+    /// How long [`Redlock::acquire`] tries, connecting and all rounds included. Default 10 s.
+    pub fn wait(mut self, wait: impl Into<Wait>) -> Self {
+        self.wait = wait.into();
+        self
+    }
+
+    /// What stands before every resource to make its key. Default: nothing.
+    pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.prefix = prefix.into();
+        self
+    }
+
+    /// How long a round waits for votes at most; it is never more than half the ttl. Default: a
+    /// tenth of the ttl, but at least 50 ms and at most 1 s.
+    pub const fn round_timeout(mut self, timeout: Duration) -> Self {
+        self.round_timeout = Some(timeout);
+        self
+    }
+
+    /// The runtime that drives the client. Default: the one in which its first request is polled.
+    pub fn runtime(mut self, handle: Handle) -> Self {
+        self.runtime = Some(handle);
+        self
+    }
+
+    /// Tokens and jitter from this seed instead of the operating system's generator.
+    #[cfg(feature = "testkit")]
+    pub const fn seed(mut self, seed: u64) -> Self {
+        self.entropy = Some(seed);
+        self
+    }
+
+    /// Checks the settings. Nothing is sent, and no node needs to be up: the client connects when
+    /// its first request is polled, and again whenever a node comes back.
+    ///
+    /// # Errors
+    ///
+    /// The first setting that cannot be used.
+    pub fn build(self) -> Result<Redlock, BuildError> {
+        if let Some(problem) = self.problem {
+            return Err(problem);
+        }
+        let config = Config {
+            ttl: self.ttl,
+            max_ttl: self.max_ttl,
+            wait: self.wait,
+            prefix: self.prefix,
+            round_timeout: self.round_timeout,
+        };
+        config.check()?;
+        let finish_after = config.round_timeout(config.ttl);
+        let (mut nodes, mut names): (Vec<Box<dyn Node>>, Vec<Arc<str>>) = Default::default();
+        let mut seen = BTreeSet::new();
+        for (place, spec) in self.nodes.into_iter().enumerate() {
+            let invalid = |error: redis::RedisError| BuildError::InvalidUrl {
+                place,
+                reason: error.to_string(),
+            };
+            let info = match spec {
+                NodeSpec::Url(url) => url.into_connection_info().map_err(invalid)?,
+                NodeSpec::Client(info) => *info,
+            };
+            let name: Arc<str> = address(info.addr()).into();
+            if !seen.insert(Arc::clone(&name)) {
+                return Err(BuildError::DuplicateAddress {
+                    node: name.to_string(),
+                });
+            }
+            nodes.push(Box::new(
+                RedisNode::new(Arc::clone(&name), &info, finish_after).map_err(invalid)?,
+            ));
+            names.push(name);
+        }
+        match nodes.len() {
+            0 => return Err(BuildError::NoNodes),
+            count if count > MOST_NODES => return Err(BuildError::TooManyNodes { count }),
+            _ => {}
+        }
+        let entropy = self.entropy.map_or(Entropy::Os, Entropy::seeded);
+        Ok(Redlock::new(
+            config,
+            Nodes {
+                nodes,
+                names: names.into(),
+                entropy,
+                runtime: self.runtime,
+            },
+        ))
+    }
+}
+
+/// The address as it is shown and compared: no user, no password, no database.
+fn address(addr: &ConnectionAddr) -> String {
+    addr.to_string().to_lowercase()
+}
+
+impl Config {
+    fn check(&self) -> Result<(), BuildError> {
+        let invalid =
+            |setting, problem: String| Err(BuildError::InvalidSetting { setting, problem });
+        if self.max_ttl < SHORTEST_TTL || !is_whole_millis(self.max_ttl) {
+            return invalid(
+                "max_ttl",
+                format!("is {:?}: whole milliseconds, at least 20ms", self.max_ttl),
+            );
+        }
+        if let Err(problem) = self.check_ttl(self.ttl) {
+            return invalid("ttl", format!("cannot be used: {problem}"));
+        }
+        if self.round_timeout.is_some_and(|timeout| timeout.is_zero()) {
+            return invalid("round_timeout", "is zero".into());
+        }
+        if self.prefix.len() > LONGEST_RESOURCE {
+            return invalid("prefix", format!("has more than {LONGEST_RESOURCE} bytes"));
+        }
+        if self.prefix.starts_with(RESERVED) {
+            return invalid(
+                "prefix",
+                format!("begins with {RESERVED}, which is reserved"),
+            );
+        }
+        Ok(())
+    }
+
+    pub(crate) fn check_ttl(&self, ttl: Duration) -> Result<(), InvalidRequest> {
+        if ttl < SHORTEST_TTL {
+            Err(InvalidRequest::TtlTooShort { ttl })
+        } else if ttl > self.max_ttl {
+            Err(InvalidRequest::TtlTooLong {
+                ttl,
+                max_ttl: self.max_ttl,
+            })
+        } else if is_whole_millis(ttl) {
+            Ok(())
+        } else {
+            Err(InvalidRequest::TtlNotWholeMillis { ttl })
+        }
+    }
+
+    /// The key of a resource, if the resource may be locked.
+    pub(crate) fn key(&self, resource: &str) -> Result<String, InvalidRequest> {
+        let key = format!("{}{resource}", self.prefix);
+        match resource.len() {
+            0 => Err(InvalidRequest::EmptyResource),
+            bytes if bytes > LONGEST_RESOURCE => Err(InvalidRequest::ResourceTooLong { bytes }),
+            _ if key.starts_with(RESERVED) => Err(InvalidRequest::ReservedResource),
+            _ => Ok(key),
+        }
+    }
+
+    /// How long a round for this ttl waits for votes.
+    pub(crate) fn round_timeout(&self, ttl: Duration) -> Duration {
+        self.round_timeout.map_or_else(
+            || default_round_timeout(ttl),
+            |timeout| timeout.min(ttl / 2),
+        )
+    }
+}
+
+const fn is_whole_millis(duration: Duration) -> bool {
+    duration.subsec_nanos().is_multiple_of(1_000_000)
+}
+
+impl fmt::Debug for Builder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The URLs may hold passwords.
+        f.debug_struct("Builder")
+            .field("nodes", &self.nodes.len())
+            .field("ttl", &self.ttl)
+            .field("max_ttl", &self.max_ttl)
+            .field("wait", &self.wait)
+            .field("prefix", &self.prefix)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

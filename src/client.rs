@@ -1,0 +1,222 @@
+//! The client.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+
+use crate::builder::{Builder, Config, Nodes};
+use crate::driver::cell::Cell;
+use crate::driver::engine::Engine;
+use crate::error::InvalidRequest;
+use crate::node::Link;
+use crate::quorum::hold::LossCause;
+use crate::request::{Acquire, Wait};
+
+/// A client of N independent Redis or Valkey masters.
+///
+/// Cheap to clone; clones share connections. It connects when its first request is polled, and is
+/// driven by the runtime of that poll unless [`Builder::runtime`] names another. When that runtime
+/// ends, requests end with [`AcquireError::Closed`](crate::AcquireError::Closed) and held locks are
+/// left to their ttl.
+#[derive(Clone)]
+pub struct Redlock {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    config: Config,
+    engine: OnceLock<Arc<Engine>>,
+    /// Taken when the engine starts.
+    idle: Mutex<Option<Nodes>>,
+}
+
+impl Redlock {
+    /// Settings for a new client.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), redlock_quorum::BuildError> {
+    /// use std::time::Duration;
+    ///
+    /// let redlock = redlock_quorum::Redlock::builder()
+    ///     .nodes(["redis://127.0.0.1:6381", "redis://127.0.0.1:6382", "redis://127.0.0.1:6383"])
+    ///     .ttl(Duration::from_secs(10))
+    ///     .build()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    pub(crate) fn new(config: Config, nodes: Nodes) -> Self {
+        let idle = Mutex::new(Some(nodes));
+        Self {
+            inner: Arc::new(Inner {
+                config,
+                engine: OnceLock::new(),
+                idle,
+            }),
+        }
+    }
+
+    /// A request for the lock on `resource`, which tries until it has waited for as long as the
+    /// client's [`wait`](Builder::wait) says. Nothing is sent before it is awaited.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(redlock: redlock_quorum::Redlock) -> Result<(), Box<dyn std::error::Error>> {
+    /// let guard = redlock.acquire("invoices/2026-11").await?;
+    /// // .. only one of us is here ..
+    /// guard.release().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn acquire(&self, resource: impl Into<String>) -> Acquire {
+        Acquire::new(self.clone(), resource.into())
+    }
+
+    /// A request that makes one attempt: [`acquire`](Self::acquire) with [`Wait::Once`].
+    pub fn try_acquire(&self, resource: impl Into<String>) -> Acquire {
+        self.acquire(resource).wait(Wait::Once)
+    }
+
+    /// Ends the client and all its clones: the last line of `main`.
+    ///
+    /// New and waiting acquisitions end with [`AcquireError::Closed`](crate::AcquireError::Closed);
+    /// held locks are released and report [`LossCause::Closed`]. Returns when nothing is owed to a
+    /// node that is connected, at most after `limit`; what is owed to others is listed.
+    ///
+    /// # Cancel safety
+    ///
+    /// If dropped, the client is closed all the same, and what is owed is paid as long as the
+    /// runtime lives.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(redlock: redlock_quorum::Redlock) {
+    /// let drained = redlock.close(std::time::Duration::from_secs(2)).await;
+    /// for (node, releases) in drained.owed() {
+    ///     eprintln!("{releases} releases did not reach {node}; the ttl ends those locks");
+    /// }
+    /// # }
+    /// ```
+    pub async fn close(self, limit: Duration) -> Drained {
+        let Ok(engine) = self.engine() else {
+            return Drained { owed: Vec::new() };
+        };
+        for cell in engine.close() {
+            cell.release(LossCause::Closed);
+        }
+        let limit = engine.sleep_until(engine.clock().now().after(limit));
+        let paid = engine.wait(|| {
+            let connected =
+                |node| matches!(engine.standing(node).link, Link::Up | Link::ReleasesOnly(_));
+            let living = engine.living();
+            for cell in &living {
+                // An attempt that began while the client was being closed.
+                cell.release(LossCause::Closed);
+            }
+            let settled = living
+                .iter()
+                .all(|cell| !cell.read(|hold, _| hold.owed().any(connected)));
+            settled.then_some(())
+        });
+        tokio::select! {
+            () = paid => {}
+            () = limit => {}
+        }
+        Drained::new(&engine, &engine.living())
+    }
+
+    pub(crate) fn config(&self) -> &Config {
+        &self.inner.config
+    }
+
+    /// The engine, started if this is its first use.
+    pub(crate) fn engine(&self) -> Result<Arc<Engine>, InvalidRequest> {
+        if let Some(engine) = self.inner.engine.get() {
+            return Ok(Arc::clone(engine));
+        }
+        let mut idle = self
+            .inner
+            .idle
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let runtime = match idle.as_ref().and_then(|nodes| nodes.runtime.clone()) {
+            Some(runtime) => runtime,
+            None => Handle::try_current().map_err(|_no_runtime| InvalidRequest::NoRuntime)?,
+        };
+        let engine = self.inner.engine.get_or_init(|| {
+            let (nodes, names, entropy) = match idle.take() {
+                Some(Nodes {
+                    nodes,
+                    names,
+                    entropy,
+                    ..
+                }) => (nodes, names, entropy),
+                None => (Vec::new(), Arc::default(), crate::token::Entropy::Os),
+            };
+            Engine::start(nodes, names, entropy, runtime)
+        });
+        Ok(Arc::clone(engine))
+    }
+}
+
+impl fmt::Debug for Redlock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Redlock")
+            .field("config", &self.inner.config)
+            .field("engine", &self.inner.engine.get())
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a closed client still owed to its nodes.
+#[derive(Clone, Debug)]
+pub struct Drained {
+    owed: Vec<(String, usize)>,
+}
+
+impl Drained {
+    fn new(engine: &Engine, living: &[Arc<Cell>]) -> Self {
+        let mut counts = vec![0_usize; engine.names().len()];
+        for cell in living {
+            cell.read(|hold, _| {
+                for node in hold.owed() {
+                    if let Some(count) = counts.get_mut(node) {
+                        *count = count.saturating_add(1);
+                    }
+                }
+            });
+        }
+        let owed = engine
+            .names()
+            .iter()
+            .zip(counts)
+            .filter(|&(_, count)| count > 0);
+        Self {
+            owed: owed
+                .map(|(name, count)| (name.to_string(), count))
+                .collect(),
+        }
+    }
+
+    /// Is nothing owed to any node?
+    #[must_use]
+    pub const fn is_complete(&self) -> bool {
+        self.owed.is_empty()
+    }
+
+    /// The nodes to which releases are owed, and how many.
+    pub fn owed(&self) -> impl ExactSizeIterator<Item = (&str, usize)> {
+        self.owed
+            .iter()
+            .map(|(node, count)| (node.as_str(), *count))
+    }
+}

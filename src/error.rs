@@ -1,0 +1,255 @@
+//! One error a kind of call.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::quorum::hold::LossCause;
+use crate::quorum::vote::{NodeError, Tally};
+
+/// Why a client could not be built.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// No node was given.
+    #[error("no nodes were given")]
+    NoNodes,
+    /// More than 31 nodes were given.
+    #[error("{count} nodes were given, 31 are the most")]
+    TooManyNodes {
+        /// How many.
+        count: usize,
+    },
+    /// One address stands in the list twice: one server must not vote twice.
+    #[error("the address {node} is given twice")]
+    DuplicateAddress {
+        /// The address, without user and password.
+        node: String,
+    },
+    /// A node's URL cannot be used. The URL itself is not shown: it may hold a password.
+    #[error("the URL of node {place} cannot be used: {reason}")]
+    InvalidUrl {
+        /// The node's place in the list, from 0.
+        place: usize,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A setting is outside its range.
+    #[error("{setting} {problem}")]
+    InvalidSetting {
+        /// The builder's method, or the environment variable.
+        setting: &'static str,
+        /// What is wrong with it.
+        problem: String,
+    },
+}
+
+/// What is wrong with a request. Nothing was sent.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum InvalidRequest {
+    /// The resource is the empty string.
+    #[error("the resource is empty")]
+    EmptyResource,
+    /// The resource has more than 512 bytes.
+    #[error("the resource has {bytes} bytes, 512 are the most")]
+    ResourceTooLong {
+        /// How many it has.
+        bytes: usize,
+    },
+    /// With its prefix the resource begins with `redlock-quorum:`, where the client keeps its own keys.
+    #[error("keys that begin with redlock-quorum: are reserved")]
+    ReservedResource,
+    /// The ttl is shorter than 20 ms.
+    #[error("the ttl {ttl:?} is shorter than 20ms")]
+    TtlTooShort {
+        /// The ttl asked for.
+        ttl: Duration,
+    },
+    /// The ttl is longer than the client's `max_ttl`.
+    #[error("the ttl {ttl:?} is longer than max_ttl, {max_ttl:?}")]
+    TtlTooLong {
+        /// The ttl asked for.
+        ttl: Duration,
+        /// The client's limit.
+        max_ttl: Duration,
+    },
+    /// The ttl is not a whole number of milliseconds.
+    #[error("the ttl {ttl:?} is not a whole number of milliseconds")]
+    TtlNotWholeMillis {
+        /// The ttl asked for.
+        ttl: Duration,
+    },
+    /// There is no tokio runtime to drive the client: poll the request inside one, or give the
+    /// builder a handle.
+    #[error("there is no tokio runtime")]
+    NoRuntime,
+    /// The operating system gave no random numbers for a token.
+    #[error("the operating system has no randomness")]
+    NoRandomness,
+}
+
+/// An acquisition that did not succeed: how the last round ended, and how long was waited.
+#[derive(Clone, Debug)]
+pub struct Unacquired(Arc<(Tally, Duration)>);
+
+impl Unacquired {
+    pub(crate) fn new(tally: Tally, waited: Duration) -> Self {
+        Self(Arc::new((tally, waited)))
+    }
+
+    /// The votes of the last round.
+    #[must_use]
+    pub fn tally(&self) -> &Tally {
+        &self.0.0
+    }
+
+    /// How long the request lasted, from its first poll.
+    #[must_use]
+    pub fn waited(&self) -> Duration {
+        self.0.1
+    }
+
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.tally()
+            .first_error()
+            .map(|error: &NodeError| error as _)
+    }
+}
+
+/// Why a lock was not acquired. In every case no lock key of this request is left behind on a node
+/// that can be reached: the client releases what was, or may have been, granted.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum AcquireError {
+    /// Somebody else holds it, or several contenders split the votes. Try again later, or wait
+    /// longer.
+    Contended(Unacquired),
+    /// Too few nodes answered: fewer than a quorum could have granted it. Look at the tally for
+    /// the nodes that are down.
+    NoQuorum(Unacquired),
+    /// A quorum granted it, but so slowly that less than a tenth of the ttl was left. Use a longer
+    /// ttl, or look for the nodes that are slow.
+    TooLate(Unacquired),
+    /// The request makes no sense. Nothing was sent.
+    InvalidRequest(InvalidRequest),
+    /// The client was closed, or its runtime has ended.
+    Closed,
+}
+
+impl AcquireError {
+    /// Is somebody else in the way?
+    #[must_use]
+    pub const fn is_contended(&self) -> bool {
+        matches!(self, Self::Contended(_))
+    }
+
+    /// Are the nodes to blame: too few of them, or too slow?
+    #[must_use]
+    pub const fn is_outage(&self) -> bool {
+        matches!(self, Self::NoQuorum(_) | Self::TooLate(_))
+    }
+
+    /// The votes of the last round, if there was one.
+    #[must_use]
+    pub fn tally(&self) -> Option<&Tally> {
+        self.unacquired().map(Unacquired::tally)
+    }
+
+    const fn unacquired(&self) -> Option<&Unacquired> {
+        match self {
+            Self::Contended(how) | Self::NoQuorum(how) | Self::TooLate(how) => Some(how),
+            Self::InvalidRequest(_) | Self::Closed => None,
+        }
+    }
+}
+
+impl std::fmt::Display for AcquireError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let what = match self {
+            Self::Contended(_) => "the lock is held by somebody else",
+            Self::NoQuorum(_) => "too few nodes answered",
+            Self::TooLate(_) => "a quorum answered too late",
+            Self::InvalidRequest(problem) => return write!(f, "invalid request: {problem}"),
+            Self::Closed => return f.write_str("the client is closed"),
+        };
+        f.write_str(what)?;
+        self.unacquired().map_or(Ok(()), |how| {
+            write!(
+                f,
+                " (waited {} ms; {})",
+                how.waited().as_millis(),
+                how.tally()
+            )
+        })
+    }
+}
+
+impl std::error::Error for AcquireError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.unacquired().and_then(Unacquired::source)
+    }
+}
+
+impl From<InvalidRequest> for AcquireError {
+    fn from(problem: InvalidRequest) -> Self {
+        Self::InvalidRequest(problem)
+    }
+}
+
+/// Why a lock was not extended. Unless it says that the lock is lost, the lock stands until the
+/// `valid_until` it had.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum ExtendError {
+    /// Fewer than a quorum confirmed it in time. Try again before the lock's validity ends.
+    NoQuorum(Unacquired),
+    /// The lock is not held any more. It is never re-created.
+    Lost(LossCause),
+    /// The request makes no sense. Nothing was sent.
+    InvalidRequest(InvalidRequest),
+}
+
+impl std::fmt::Display for ExtendError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::NoQuorum(how) => {
+                let waited = how.waited().as_millis();
+                write!(
+                    f,
+                    "too few nodes confirmed the extension (waited {waited} ms; {})",
+                    how.tally()
+                )
+            }
+            Self::Lost(cause) => write!(f, "the lock is lost: {cause}"),
+            Self::InvalidRequest(problem) => write!(f, "invalid request: {problem}"),
+        }
+    }
+}
+
+impl std::error::Error for ExtendError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::NoQuorum(how) => how.source(),
+            Self::Lost(_) | Self::InvalidRequest(_) => None,
+        }
+    }
+}
+
+impl From<InvalidRequest> for ExtendError {
+    fn from(problem: InvalidRequest) -> Self {
+        Self::InvalidRequest(problem)
+    }
+}
+
+/// Why a release could not be confirmed.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReleaseError {
+    /// A quorum of nodes may still hold the key: they did not answer within the round time-out.
+    /// The client goes on releasing behind the scenes; at the latest the ttl ends the lock.
+    #[error("the release is not confirmed by {}", nodes.join(", "))]
+    Unconfirmed {
+        /// The nodes that may still hold the key.
+        nodes: Arc<[String]>,
+    },
+}

@@ -1,0 +1,245 @@
+//! The life of a node's connections: connect, introduce, serve, break, connect again.
+
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, Client, PushInfo, PushKind, RedisError};
+use tokio::sync::{Notify, mpsc};
+
+use super::handshake::{self, Facts};
+use crate::node::gate::{Gate, MAX_UNANSWERED};
+use crate::node::{Context, Link, Request};
+use crate::quorum::ledger::{ConnectionId, News};
+use crate::quorum::validity::Moment;
+use crate::quorum::vote::Unsent;
+use crate::telemetry;
+
+/// A connection, with its handshake, must stand within this time.
+pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+/// The pause before connecting again: uniform between the first and a bound that doubles up to
+/// the second.
+const RECONNECT: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
+
+/// What drives one node. Its fields outlive every connection.
+pub(super) struct Driver {
+    pub(super) name: Arc<str>,
+    pub(super) client: Client,
+    pub(super) queue: mpsc::UnboundedReceiver<Request>,
+    pub(super) gate: Arc<Gate>,
+    pub(super) context: Context,
+    /// How long after a newer connection's first reply an old one counts as finished, where the
+    /// server does not confirm it.
+    pub(super) finish_after: Duration,
+    pub(super) next_id: u64,
+    /// Connections that carried requests and may not be finished.
+    pub(super) unfinished: Vec<Carried>,
+}
+
+/// A connection that carried requests, as the server knew it.
+pub(super) struct Carried {
+    id: ConnectionId,
+    client_id: Option<i64>,
+    run_id: Option<Arc<str>>,
+}
+
+/// A connection that may serve.
+pub(super) struct Live {
+    pub(super) id: ConnectionId,
+    pub(super) connection: MultiplexedConnection,
+    /// Told when the server closes it, also when no request is out.
+    pub(super) closed: Arc<Notify>,
+    /// When the older connections count as finished without the server's word.
+    pub(super) finish_at: Option<Moment>,
+}
+
+enum Failure {
+    SetAside(Unsent),
+    Error(String),
+}
+
+impl From<RedisError> for Failure {
+    fn from(error: RedisError) -> Self {
+        Self::Error(error.to_string())
+    }
+}
+
+impl Driver {
+    pub(super) async fn run(mut self) {
+        let mut failures = 0_u32;
+        loop {
+            match self.connect().await {
+                Ok(live) => {
+                    failures = 0;
+                    self.serve(live).await;
+                }
+                Err(Failure::SetAside(reason)) => self.link(Link::Down(reason), None),
+                Err(Failure::Error(error)) => {
+                    self.link(Link::Down(Unsent::NotConnected), Some(error))
+                }
+            }
+            failures = failures.saturating_add(1);
+            if !self.pause(failures).await {
+                return;
+            }
+        }
+    }
+
+    /// Waits before the next connection; meanwhile fails what was submitted before the link went
+    /// down. `false`: nobody can submit any more.
+    async fn pause(&mut self, failures: u32) -> bool {
+        let (shortest, longest) = RECONNECT;
+        let bound = shortest
+            .saturating_mul(1_u32.checked_shl(failures).unwrap_or(u32::MAX))
+            .min(longest);
+        let span = u64::try_from(bound.saturating_sub(shortest).as_nanos()).unwrap_or(u64::MAX);
+        let jitter = self.context.entropy.jitter().checked_rem(span).unwrap_or(0);
+        let error = self.gate.standing().error;
+        let mut sleep = std::pin::pin!(tokio::time::sleep(
+            shortest.saturating_add(Duration::from_nanos(jitter))
+        ));
+        loop {
+            tokio::select! {
+                biased;
+                request = self.queue.recv() => {
+                    let Some(request) = request else { return false };
+                    self.gate.answered(1);
+                    request.fail(Unsent::NotConnected, error.clone());
+                }
+                () = &mut sleep => return true,
+            }
+        }
+    }
+
+    async fn connect(&mut self) -> Result<Live, Failure> {
+        let closed = Arc::new(Notify::new());
+        let told = Arc::clone(&closed);
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(CONNECT_TIMEOUT))
+            // Our own deadlines decide; a command that is out stays out.
+            .set_response_timeout(None)
+            .set_pipeline_buffer_size(MAX_UNANSWERED)
+            .set_push_sender(move |push: PushInfo| -> Result<(), ()> {
+                if push.kind == PushKind::Disconnection {
+                    told.notify_one();
+                }
+                Ok(())
+            });
+        let client = self.client.clone();
+        let introduced = async {
+            let mut connection = client
+                .get_multiplexed_async_connection_with_config(&config)
+                .await?;
+            let facts = handshake::introduce(&mut connection).await?;
+            Ok::<_, RedisError>((connection, facts))
+        };
+        let (mut connection, facts) = tokio::time::timeout(CONNECT_TIMEOUT, introduced)
+            .await
+            .map_err(|_elapsed| Failure::Error("no answer to the handshake".into()))??;
+        let confirmed = self.finish(&mut connection, &facts).await?;
+        self.check(&facts)?;
+        self.next_id = self.next_id.saturating_add(1);
+        let id = ConnectionId(self.next_id);
+        let now = self.context.clock.now();
+        let finish_at = (!confirmed).then(|| now.after(self.finish_after));
+        self.unfinished.push(Carried {
+            id,
+            client_id: facts.client_id,
+            run_id: facts.run_id,
+        });
+        Ok(Live {
+            id,
+            connection,
+            closed,
+            finish_at,
+        })
+    }
+
+    /// Gets the older connections finished. Returns whether they are.
+    async fn finish(
+        &mut self,
+        connection: &mut MultiplexedConnection,
+        facts: &Facts,
+    ) -> Result<bool, Failure> {
+        let same = |old: &Carried| old.run_id.is_some() && old.run_id == facts.run_id;
+        // A connection to a process that has ended is finished; its id may be somebody else's now.
+        let restarted =
+            |old: &Carried| old.run_id.is_some() && facts.run_id.is_some() && !same(old);
+        let remaining: Vec<&Carried> = self
+            .unfinished
+            .iter()
+            .filter(|old| !restarted(old))
+            .collect();
+        let known: Option<Vec<i64>> = remaining
+            .iter()
+            .map(|old| old.client_id.filter(|_| same(old)))
+            .collect();
+        let confirmed = match known {
+            Some(ids) if ids.is_empty() => true,
+            Some(ids) => tokio::time::timeout(CONNECT_TIMEOUT, handshake::kill(connection, &ids))
+                .await
+                .map_err(|_elapsed| Failure::Error("no answer to the handshake".into()))??,
+            None => false,
+        };
+        if confirmed {
+            self.finished(None);
+        }
+        Ok(confirmed)
+    }
+
+    /// All connections before `current` are finished.
+    pub(super) fn finished(&mut self, current: Option<ConnectionId>) {
+        self.unfinished.retain(|old| {
+            let over = Some(old.id) != current;
+            if over {
+                self.gate.set_finished(old.id);
+            }
+            !over
+        });
+        if let Some(through) = self.gate.standing().finished {
+            self.context.observer.on_news(News::Finished(through));
+        }
+    }
+
+    fn check(&self, facts: &Facts) -> Result<(), Failure> {
+        facts.fitness().map_err(Failure::SetAside)?;
+        if let Some(run_id) = &facts.run_id {
+            let mut identities = self
+                .context
+                .identities
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            identities
+                .admit(self.context.node, run_id)
+                .map_err(|node| Failure::SetAside(Unsent::DuplicateOf { node }))?;
+        }
+        if facts.evicts {
+            telemetry::node_evicts(&self.name);
+        }
+        Ok(())
+    }
+
+    pub(super) fn link(&self, link: Link, error: Option<String>) {
+        let error: Option<Arc<str>> = error.map(Into::into);
+        if !self.gate.set_link(link, error.clone()) {
+            return;
+        }
+        match link {
+            Link::Up => telemetry::node_up(&self.name),
+            Link::ReleasesOnly(reason) | Link::Down(reason) => {
+                telemetry::node_not_used(&self.name, reason, error.as_deref());
+            }
+            Link::Connecting => {}
+        }
+        self.context.observer.on_link();
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        // Also when the runtime ends: what is owed now is left to the ttl.
+        self.gate.set_link(Link::Down(Unsent::Closed), None);
+        self.context.observer.on_news(News::Gone);
+        self.context.observer.on_link();
+    }
+}

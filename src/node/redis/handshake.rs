@@ -1,0 +1,132 @@
+//! What is asked on a new connection before the first vote.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use redis::aio::MultiplexedConnection;
+use redis::{Pipeline, RedisError, Value, cmd, from_redis_value};
+
+use super::commands::{EXTEND_TEXT, RELEASE_TEXT};
+use crate::quorum::vote::Unsent;
+
+/// What a server says about itself.
+#[derive(Debug, Default)]
+pub(super) struct Facts {
+    /// This connection's id at the server.
+    pub(super) client_id: Option<i64>,
+    /// Changes with every start of the server; `None` where `INFO` is denied.
+    pub(super) run_id: Option<Arc<str>>,
+    /// Keys may be evicted under memory pressure.
+    pub(super) evicts: bool,
+    role: String,
+    mode: String,
+}
+
+impl Facts {
+    /// A server that is no independent master must not vote.
+    pub(super) fn fitness(&self) -> Result<(), Unsent> {
+        if !matches!(self.mode.as_str(), "" | "standalone") {
+            Err(Unsent::Cluster)
+        } else if !matches!(self.role.as_str(), "" | "master") {
+            Err(Unsent::Replica)
+        } else {
+            Ok(())
+        }
+    }
+}
+
+/// Asks a server who it is, and loads the scripts. A denied command leaves its fact unknown.
+pub(super) async fn introduce(connection: &mut MultiplexedConnection) -> Result<Facts, RedisError> {
+    let mut pipeline = Pipeline::with_capacity(5);
+    pipeline.add_command(cmd("HELLO"));
+    pipeline.cmd("INFO").arg("server");
+    pipeline.cmd("INFO").arg("memory");
+    pipeline.cmd("SCRIPT").arg("LOAD").arg(RELEASE_TEXT);
+    pipeline.cmd("SCRIPT").arg("LOAD").arg(EXTEND_TEXT);
+    let replies = connection
+        .send_packed_commands(&pipeline, 0, pipeline.len())
+        .await?;
+    let mut replies = replies.into_iter();
+    let mut facts = Facts::default();
+    if let Some(hello) = replies.next() {
+        let hello: HashMap<String, Value> = from_redis_value(hello)?;
+        let text = |field: &str| {
+            hello
+                .get(field)
+                .and_then(|v| from_redis_value(v.clone()).ok())
+        };
+        facts.client_id = hello
+            .get("id")
+            .and_then(|v| from_redis_value(v.clone()).ok());
+        facts.role = text("role").unwrap_or_default();
+        facts.mode = text("mode").unwrap_or_default();
+    }
+    if let Some(server) = replies
+        .next()
+        .and_then(|info| from_redis_value::<String>(info).ok())
+    {
+        facts.run_id = field(&server, "run_id").map(Arc::from);
+    }
+    if let Some(memory) = replies
+        .next()
+        .and_then(|info| from_redis_value::<String>(info).ok())
+    {
+        let policy = field(&memory, "maxmemory_policy").unwrap_or("noeviction");
+        facts.evicts = policy != "noeviction" && field(&memory, "maxmemory") != Some("0");
+    }
+    Ok(facts)
+}
+
+/// Sees to it that nothing more is executed of what old connections of ours carried. Returns
+/// whether the server confirmed it for each of them.
+pub(super) async fn kill(
+    connection: &mut MultiplexedConnection,
+    old: &[i64],
+) -> Result<bool, RedisError> {
+    let mut pipeline = Pipeline::with_capacity(old.len());
+    for id in old {
+        pipeline.cmd("CLIENT").arg("KILL").arg("ID").arg(id);
+    }
+    let replies = connection
+        .send_packed_commands(&pipeline, 0, pipeline.len())
+        .await?;
+    // 1: it was there and is not any more; 0: it was gone already.
+    Ok(replies
+        .iter()
+        .all(|reply| matches!(reply, Value::Int(0 | 1))))
+}
+
+fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
+    info.lines()
+        .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
+        .map(str::trim_end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_found_by_their_whole_name() {
+        let info = "# Server\r\nrun_id_x:1\r\nrun_id:abc\r\n";
+        assert_eq!(field(info, "run_id"), Some("abc"));
+        assert_eq!(field(info, "run"), None);
+    }
+
+    #[test]
+    fn only_a_standalone_master_is_fit() {
+        let facts = |role: &str, mode: &str| Facts {
+            role: role.into(),
+            mode: mode.into(),
+            ..Facts::default()
+        };
+        assert_eq!(facts("master", "standalone").fitness(), Ok(()));
+        assert_eq!(
+            facts("replica", "standalone").fitness(),
+            Err(Unsent::Replica)
+        );
+        assert_eq!(facts("slave", "standalone").fitness(), Err(Unsent::Replica));
+        assert_eq!(facts("master", "cluster").fitness(), Err(Unsent::Cluster));
+        assert_eq!(facts("master", "sentinel").fitness(), Err(Unsent::Cluster));
+    }
+}

@@ -1,0 +1,113 @@
+//! A Redis or Valkey server, reached over one multiplexed connection at a time.
+
+mod commands;
+pub(crate) mod connection;
+mod handshake;
+mod serve;
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use redis::{Client, ConnectionInfo, ProtocolVersion, RedisResult};
+use tokio::sync::mpsc;
+
+use self::connection::Driver;
+use super::gate::Gate;
+use super::{Context, Node, Request, Standing};
+use crate::quorum::vote::Unsent;
+
+pub(crate) struct RedisNode {
+    name: Arc<str>,
+    gate: Arc<Gate>,
+    queue: mpsc::UnboundedSender<Request>,
+    /// What the driver needs; taken when it starts.
+    idle: Mutex<Option<Idle>>,
+}
+
+struct Idle {
+    client: Client,
+    queue: mpsc::UnboundedReceiver<Request>,
+    finish_after: Duration,
+}
+
+impl RedisNode {
+    /// A node that is not connected yet. `finish_after` is the round time-out of its client.
+    pub(crate) fn new(
+        name: Arc<str>,
+        info: &ConnectionInfo,
+        finish_after: Duration,
+    ) -> RedisResult<Self> {
+        let redis = info
+            .redis_settings()
+            .clone()
+            .set_protocol(ProtocolVersion::RESP3);
+        let tcp = info.tcp_settings().clone();
+        // A lock's commands are small and waited for: they must not wait for more to come.
+        let tcp = tcp.set_nodelay(true);
+        let client = Client::open(info.clone().set_redis_settings(redis).set_tcp_settings(tcp))?;
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let idle = Idle {
+            client,
+            queue: receiver,
+            finish_after,
+        };
+        Ok(Self {
+            name,
+            gate: Arc::new(Gate::new()),
+            queue: sender,
+            idle: Mutex::new(Some(idle)),
+        })
+    }
+}
+
+impl Node for RedisNode {
+    fn start(&self, context: Context) {
+        let idle = self
+            .idle
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        let Some(Idle {
+            client,
+            queue,
+            finish_after,
+        }) = idle
+        else {
+            return;
+        };
+        let driver = Driver {
+            name: Arc::clone(&self.name),
+            client,
+            queue,
+            gate: Arc::clone(&self.gate),
+            context,
+            finish_after,
+            next_id: 0,
+            unfinished: Vec::new(),
+        };
+        tokio::spawn(driver.run());
+    }
+
+    fn submit(&self, request: Request) -> Result<(), Unsent> {
+        if let Err(reason) = self.gate.admit(request.command()) {
+            return Err(request.refuse(reason));
+        }
+        self.queue.send(request).map_err(|unsent| {
+            self.gate.answered(1);
+            unsent.0.refuse(Unsent::Closed)
+        })
+    }
+
+    fn standing(&self) -> Standing {
+        self.gate.standing()
+    }
+}
+
+impl fmt::Debug for RedisNode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedisNode")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,191 @@
+//! Serving requests over one connection.
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use futures::stream::FuturesOrdered;
+use redis::aio::MultiplexedConnection;
+use redis::{Pipeline, RedisResult, Value};
+use tokio::time::Sleep;
+
+use super::commands::{self, Form};
+use super::connection::{Driver, Live};
+use crate::node::breaker::{Breaker, Due};
+use crate::node::{Link, Request};
+use crate::quorum::ledger::{ConnectionId, News};
+use crate::quorum::validity::Moment;
+use crate::quorum::vote::Unsent;
+
+/// So many requests go out in one write at most.
+const BATCH: usize = 512;
+
+/// A request on the wire, in the form in which it was written.
+type Sent = (Request, Form);
+
+/// What is to be written next.
+#[derive(Default)]
+struct Outgoing {
+    new: Vec<Request>,
+    /// Written before, by the hash of a script that the server did not know.
+    again: Vec<Request>,
+}
+
+impl Driver {
+    /// Serves requests until the connection ends, or until nobody can submit any more.
+    pub(super) async fn serve(&mut self, live: Live) {
+        let Live {
+            id,
+            connection,
+            closed,
+            mut finish_at,
+        } = live;
+        self.link(Link::Up, None);
+        self.context.observer.on_news(News::Up);
+        // Replies come in the order of the pipelines, so the front batch is always the next.
+        let mut replies = FuturesOrdered::new();
+        let mut unanswered: VecDeque<Vec<Sent>> = VecDeque::new();
+        let mut outgoing = Outgoing::default();
+        let mut breaker = Breaker::default();
+        let mut timer = Timer::new();
+        let mut open = true;
+        let reason: String = loop {
+            timer.arm(
+                self,
+                [breaker.next_deadline(), finish_at]
+                    .into_iter()
+                    .flatten()
+                    .min(),
+            );
+            tokio::select! {
+                biased;
+                Some(result) = replies.next(), if !replies.is_empty() => match result {
+                    Ok(values) => {
+                        let sent = unanswered.pop_front().unwrap_or_default();
+                        self.answer(sent, values, &mut outgoing.again);
+                        if breaker.on_reply(!unanswered.is_empty(), self.context.clock.now()) {
+                            self.link(Link::Up, None);
+                        }
+                    }
+                    Err(error) => break redis::RedisError::to_string(&error),
+                },
+                () = closed.notified() => break "closed by the server".into(),
+                () = &mut timer.sleep, if timer.at.is_some() => {
+                    timer.at = None;
+                    let now = self.context.clock.now();
+                    if finish_at.is_some_and(|at| at <= now) {
+                        finish_at = None;
+                        self.finished(Some(id));
+                    }
+                    match breaker.poll(now) {
+                        Due::Nothing => {}
+                        Due::Open => self.link(Link::ReleasesOnly(Unsent::BreakerOpen), Some("no answer".into())),
+                        Due::Replace => break "no answer".into(),
+                    }
+                }
+                count = self.queue.recv_many(&mut outgoing.new, BATCH), if open => {
+                    open = count > 0;
+                    // Let everybody who is ready submit, so that their commands leave in one write.
+                    tokio::task::yield_now().await;
+                    while outgoing.new.len() < BATCH && let Ok(request) = self.queue.try_recv() {
+                        outgoing.new.push(request);
+                    }
+                }
+            }
+            if let Some((sent, pipeline)) = self.compose(id, &mut outgoing) {
+                unanswered.push_back(sent);
+                replies.push_back(send(connection.clone(), pipeline));
+                breaker.on_written(self.context.clock.now());
+            } else if !open && unanswered.is_empty() {
+                return;
+            }
+        };
+        // In this order: nothing new comes in, and what is out is answered, before others hear of it.
+        self.link(Link::Down(Unsent::NotConnected), Some(reason.clone()));
+        let reason: Arc<str> = reason.into();
+        drop(replies);
+        let unanswered = unanswered.into_iter().flatten().map(|(request, _)| request);
+        for request in unanswered.chain(outgoing.again) {
+            self.gate.answered(1);
+            request.fail(Unsent::NotConnected, Some(Arc::clone(&reason)));
+        }
+    }
+
+    /// Claims what is still wanted and makes one pipeline of it.
+    fn compose(&self, id: ConnectionId, outgoing: &mut Outgoing) -> Option<(Vec<Sent>, Pipeline)> {
+        if outgoing.new.is_empty() && outgoing.again.is_empty() {
+            return None;
+        }
+        let mut sent: Vec<Sent> = outgoing
+            .again
+            .drain(..)
+            .map(|request| (request, Form::Text))
+            .collect();
+        for request in outgoing.new.drain(..) {
+            match request.claim(id) {
+                Some(request) => sent.push((request, Form::Hash)),
+                None => self.gate.answered(1),
+            }
+        }
+        if sent.is_empty() {
+            return None;
+        }
+        let mut pipeline = Pipeline::with_capacity(sent.len());
+        for (request, form) in &sent {
+            pipeline.add_command(commands::command(request, *form));
+        }
+        Some((sent, pipeline))
+    }
+
+    /// Hands out the replies of one pipeline.
+    fn answer(&self, sent: Vec<Sent>, values: Vec<Value>, again: &mut Vec<Request>) {
+        for ((request, form), value) in sent.into_iter().zip(values) {
+            if form == Form::Hash && commands::is_unknown_script(&value) {
+                again.push(request);
+                continue;
+            }
+            let (vote, error) = commands::vote(&request, &value);
+            self.gate.answered(1);
+            request.answer(vote, error);
+        }
+    }
+}
+
+fn send(
+    mut connection: MultiplexedConnection,
+    pipeline: Pipeline,
+) -> impl Future<Output = RedisResult<Vec<Value>>> {
+    async move {
+        let count = pipeline.len();
+        connection.send_packed_commands(&pipeline, 0, count).await
+    }
+}
+
+/// A timer that is moved rarely: a deadline that moves back is found to be early when it comes.
+struct Timer {
+    sleep: Pin<Box<Sleep>>,
+    at: Option<Moment>,
+}
+
+impl Timer {
+    fn new() -> Self {
+        Self {
+            sleep: Box::pin(tokio::time::sleep(Duration::ZERO)),
+            at: None,
+        }
+    }
+
+    fn arm(&mut self, driver: &Driver, next: Option<Moment>) {
+        if let Some(next) = next
+            && self.at.is_none_or(|at| next < at)
+        {
+            self.at = Some(next);
+            self.sleep
+                .as_mut()
+                .reset(driver.context.clock.instant(next));
+        }
+    }
+}

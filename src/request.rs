@@ -1,0 +1,216 @@
+//! The request for a lock.
+
+use std::fmt;
+use std::future::{Future, IntoFuture};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use crate::client::Redlock;
+use crate::driver::cell::Cell;
+use crate::driver::engine::Engine;
+use crate::error::{AcquireError, InvalidRequest, Unacquired};
+use crate::guard::Guard;
+use crate::node::redis::connection::CONNECT_TIMEOUT;
+use crate::quorum::backoff::Backoff;
+use crate::quorum::hold::{Hold, LossCause};
+use crate::quorum::round::Verdict;
+use crate::quorum::validity::Moment;
+
+/// For how long an acquisition tries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Wait {
+    /// One attempt.
+    Once,
+    /// Until so long after the first poll, connecting and all rounds included.
+    For(Duration),
+    /// Until it is acquired.
+    Forever,
+}
+
+impl From<Duration> for Wait {
+    fn from(duration: Duration) -> Self {
+        Self::For(duration)
+    }
+}
+
+/// A request for a lock, to be awaited.
+///
+/// Nothing is sent before its first poll.
+#[must_use = "a request does nothing unless it is awaited"]
+#[derive(Debug)]
+pub struct Acquire {
+    redlock: Redlock,
+    resource: String,
+    ttl: Duration,
+    wait: Wait,
+}
+
+impl Acquire {
+    pub(crate) fn new(redlock: Redlock, resource: String) -> Self {
+        let (ttl, wait) = (redlock.config().ttl, redlock.config().wait);
+        Self {
+            redlock,
+            resource,
+            ttl,
+            wait,
+        }
+    }
+
+    /// How long the nodes keep the lock unless it is extended, instead of the client's default.
+    pub const fn ttl(mut self, ttl: Duration) -> Self {
+        self.ttl = ttl;
+        self
+    }
+
+    /// For how long to try, instead of the client's default.
+    pub fn wait(mut self, wait: impl Into<Wait>) -> Self {
+        self.wait = wait.into();
+        self
+    }
+
+    async fn run(self) -> Result<Guard, AcquireError> {
+        let config = self.redlock.config();
+        let key = config.key(&self.resource)?;
+        config.check_ttl(self.ttl)?;
+        let engine = self.redlock.engine()?;
+        let began = engine.clock().now();
+        let deadline = match self.wait {
+            Wait::Once => Some(began),
+            Wait::For(limit) => Some(began.after(limit)),
+            Wait::Forever => None,
+        };
+        let connected = began.after(CONNECT_TIMEOUT);
+        engine
+            .ready(match self.wait {
+                Wait::For(limit) => connected.min(began.after(limit)),
+                Wait::Once | Wait::Forever => connected,
+            })
+            .await;
+        let round_timeout = config.round_timeout(self.ttl);
+        let mut backoff = Backoff::default();
+        loop {
+            if engine.is_closed() {
+                return Err(AcquireError::Closed);
+            }
+            let attempt = Attempt::start(&engine, &key, self.ttl, round_timeout)?;
+            let Some(verdict) = attempt.verdict().await else {
+                return Err(AcquireError::Closed);
+            };
+            if verdict == Verdict::Won {
+                return Ok(Guard::new(attempt.keep(), self.resource, self.redlock));
+            }
+            let resume = engine
+                .clock()
+                .now()
+                .after(backoff.next(engine.entropy().jitter()));
+            if deadline.is_some_and(|deadline| resume >= deadline) {
+                let waited = engine.clock().now().since(began);
+                return Err(attempt.failure(verdict, waited));
+            }
+            drop(attempt);
+            pause(&engine, resume).await;
+        }
+    }
+}
+
+/// Waits until the moment has come or the client is closed.
+async fn pause(engine: &Engine, until: Moment) {
+    tokio::select! {
+        () = engine.sleep_until(until) => {}
+        () = engine.wait(|| engine.is_closed().then_some(())) => {}
+    }
+}
+
+impl IntoFuture for Acquire {
+    type Output = Result<Guard, AcquireError>;
+    type IntoFuture = Acquiring;
+
+    fn into_future(self) -> Acquiring {
+        Acquiring {
+            run: Box::pin(self.run()),
+        }
+    }
+}
+
+/// The future of an [`Acquire`].
+///
+/// # Cancel safety
+///
+/// If dropped at any point, the attempt is given up: whatever a node granted, or may yet grant, is
+/// released by the client, as long as its runtime lives.
+#[must_use = "futures do nothing unless they are polled"]
+pub struct Acquiring {
+    run: Pin<Box<dyn Future<Output = Result<Guard, AcquireError>> + Send>>,
+}
+
+impl Future for Acquiring {
+    type Output = Result<Guard, AcquireError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        self.run.as_mut().poll(context)
+    }
+}
+
+impl fmt::Debug for Acquiring {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Acquiring").finish_non_exhaustive()
+    }
+}
+
+/// One attempt: given up when it is dropped, unless it is kept.
+struct Attempt {
+    cell: Arc<Cell>,
+    kept: bool,
+}
+
+impl Attempt {
+    fn start(
+        engine: &Arc<Engine>,
+        key: &str,
+        ttl: Duration,
+        round_timeout: Duration,
+    ) -> Result<Self, InvalidRequest> {
+        let token = engine
+            .entropy()
+            .token()
+            .ok_or(InvalidRequest::NoRandomness)?;
+        Ok(Self {
+            cell: Cell::start(engine, key, token, ttl, round_timeout),
+            kept: false,
+        })
+    }
+
+    /// How the attempt ended; `None` if the client was closed. The clock has the last word.
+    async fn verdict(&self) -> Option<Verdict> {
+        let closed = || self.cell.engine().is_closed();
+        let verdict = |cell: &Arc<Cell>| cell.feed(Hold::take).map(Some);
+        self.cell
+            .wait(|cell| if closed() { Some(None) } else { verdict(cell) })
+            .await
+    }
+
+    fn failure(&self, verdict: Verdict, waited: Duration) -> AcquireError {
+        let how = Unacquired::new(self.cell.tally(), waited);
+        match verdict {
+            Verdict::Contended => AcquireError::Contended(how),
+            Verdict::NoQuorum => AcquireError::NoQuorum(how),
+            Verdict::Won | Verdict::TooLate => AcquireError::TooLate(how),
+        }
+    }
+
+    fn keep(mut self) -> Arc<Cell> {
+        self.kept = true;
+        Arc::clone(&self.cell)
+    }
+}
+
+impl Drop for Attempt {
+    fn drop(&mut self) {
+        if !self.kept {
+            self.cell.release(LossCause::Released);
+        }
+    }
+}
