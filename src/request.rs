@@ -92,7 +92,7 @@ impl Acquire {
         let round_timeout = config.round_timeout(self.ttl);
         let mut backoff = Backoff::default();
         loop {
-            if engine.is_closed() {
+            if engine.is_closed() || engine.is_abandoned() {
                 return Err(AcquireError::Closed);
             }
             let attempt = Attempt::start(&engine, &key, self.ttl, round_timeout)?;

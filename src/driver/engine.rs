@@ -121,10 +121,17 @@ impl Engine {
         self.ids.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// A timer of the engine's runtime: it may be awaited anywhere.
+    /// A timer of the runtime that asks, or of the engine's where there is none.
     pub(crate) fn sleep_until(&self, moment: Moment) -> Sleep {
-        let _entered = self.runtime.enter();
+        let _entered = Handle::try_current().is_err().then(|| self.runtime.enter());
         tokio::time::sleep_until(self.clock.instant(moment))
+    }
+
+    /// Has the runtime that drove the nodes ended?
+    pub(crate) fn is_abandoned(&self) -> bool {
+        self.nodes
+            .iter()
+            .all(|peer| peer.node.standing().link == Link::Down(Unsent::Closed))
     }
 
     pub(crate) fn submit(&self, node: usize, request: Request) -> Result<(), Unsent> {

@@ -31,3 +31,6 @@ pub(crate) mod round;
 pub(crate) mod trust;
 pub(crate) mod validity;
 pub(crate) mod vote;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,529 @@
+//! A hold's whole life as tables: inputs, and the commands that must follow.
+
+use std::time::Duration;
+
+use super::hold::{Command, Hold, LossCause, Outbox, Reply};
+use super::ledger::{Carrier, ConnectionId, News};
+use super::round::Verdict;
+use super::validity::Moment;
+use super::vote::{Refusal, Unsent, Vote};
+
+const TTL: Duration = Duration::from_secs(10);
+const ROUND: Duration = Duration::from_secs(1);
+const FIRST: ConnectionId = ConnectionId(1);
+const HELD: Vote = Vote::Held {
+    ttl: None,
+    fence: None,
+};
+const ACQUIRE: Command = Command::Acquire { ttl: TTL };
+
+/// Records what is submitted; nodes can be down, and commands can still be unwritten.
+#[derive(Default)]
+struct Nodes {
+    sent: Vec<(usize, Command)>,
+    down: Vec<usize>,
+    unwritten: Vec<usize>,
+}
+
+impl Nodes {
+    fn take(&mut self) -> Vec<(usize, Command)> {
+        std::mem::take(&mut self.sent)
+    }
+
+    fn releases(&mut self) -> Vec<usize> {
+        let (releases, others): (Vec<_>, Vec<_>) = self
+            .take()
+            .into_iter()
+            .partition(|&(_, command)| command == Command::Release);
+        assert_eq!(others, [], "nothing but releases");
+        releases.into_iter().map(|(node, _)| node).collect()
+    }
+}
+
+impl Outbox for Nodes {
+    fn submit(&mut self, node: usize, command: Command) -> Result<(), Unsent> {
+        if self.down.contains(&node) {
+            return Err(Unsent::NotConnected);
+        }
+        self.sent.push((node, command));
+        Ok(())
+    }
+
+    fn withdraw(&mut self, node: usize, _command: Command) -> bool {
+        self.unwritten.contains(&node)
+    }
+
+    fn wake(&mut self) {}
+}
+
+fn at(millis: u64) -> Moment {
+    Moment::from_nanos(1_000_000_000_000).after(Duration::from_millis(millis))
+}
+
+fn answered(vote: Vote) -> Reply {
+    Reply {
+        vote,
+        carrier: Carrier::Answered(FIRST),
+        error: None,
+    }
+}
+
+fn broken(connection: u64) -> Reply {
+    Reply {
+        vote: Vote::Unknown,
+        carrier: Carrier::Broken(ConnectionId(connection)),
+        error: None,
+    }
+}
+
+fn started(nodes: &mut Nodes, count: usize) -> Hold {
+    let mut hold = Hold::new(count, TTL, ROUND);
+    hold.start(at(0), nodes);
+    hold
+}
+
+fn votes(hold: &mut Hold, nodes: &mut Nodes, votes: &[(usize, Vote)]) {
+    for &(node, vote) in votes {
+        hold.on_reply(node, ACQUIRE, answered(vote), at(1), nodes);
+    }
+}
+
+/// Held by nodes 0 and 1 of 3; node 2 has not answered.
+fn held(nodes: &mut Nodes) -> Hold {
+    let mut hold = started(nodes, 3);
+    votes(&mut hold, nodes, &[(0, Vote::Granted), (1, Vote::Granted)]);
+    assert_eq!(hold.take(at(1), nodes), Some(Verdict::Won));
+    nodes.take();
+    hold
+}
+
+#[test]
+fn every_node_is_asked_at_once() {
+    let mut nodes = Nodes::default();
+    let hold = started(&mut nodes, 3);
+    assert_eq!(nodes.take(), [(0, ACQUIRE), (1, ACQUIRE), (2, ACQUIRE)]);
+    assert_eq!(hold.next_deadline(), Some(at(1000)));
+}
+
+#[test]
+fn law_3_a_quorum_is_not_waited_for_beyond_its_last_vote() {
+    let mut nodes = Nodes::default();
+    let mut hold = started(&mut nodes, 5);
+    votes(
+        &mut hold,
+        &mut nodes,
+        &[(4, Vote::Granted), (0, HELD), (1, Vote::Granted)],
+    );
+    assert_eq!(hold.verdict(), None);
+    votes(&mut hold, &mut nodes, &[(2, Vote::Granted)]);
+    assert_eq!(hold.verdict(), Some(Verdict::Won));
+    assert_eq!(hold.valid_until(), at(9898));
+    assert_eq!(
+        hold.next_deadline(),
+        Some(at(9897)),
+        "the loss, less a millisecond"
+    );
+}
+
+#[test]
+fn law_3_the_last_look_at_the_clock_is_the_callers() {
+    let mut nodes = Nodes::default();
+    let mut hold = started(&mut nodes, 1);
+    votes(&mut hold, &mut nodes, &[(0, Vote::Granted)]);
+    nodes.take();
+    assert_eq!(hold.verdict(), Some(Verdict::Won));
+    assert_eq!(hold.take(at(8899), &mut nodes), Some(Verdict::TooLate));
+    assert_eq!(nodes.releases(), [0]);
+}
+
+#[test]
+fn law_3_what_is_unwritten_at_the_verdict_is_withdrawn() {
+    let mut nodes = Nodes {
+        unwritten: vec![2],
+        ..Nodes::default()
+    };
+    let mut hold = held(&mut nodes);
+    let shown: Vec<_> = hold.round().votes().map(|(vote, _)| vote).collect();
+    assert_eq!(shown[2], Some(Vote::Unsent(Unsent::Decided)));
+    hold.release(LossCause::Released, at(2), &mut nodes);
+    assert_eq!(nodes.releases(), [0, 1], "and owes no release");
+}
+
+#[test]
+fn law_4_a_failed_round_is_released_where_it_may_be() {
+    // granted, held, refused, unsent, unknown, and two pending
+    let mut nodes = Nodes {
+        down: vec![3],
+        ..Nodes::default()
+    };
+    let mut hold = started(&mut nodes, 7);
+    nodes.take();
+    let sure = [
+        (0, Vote::Granted),
+        (1, HELD),
+        (2, Vote::Refused(Refusal::Loading)),
+    ];
+    votes(&mut hold, &mut nodes, &sure);
+    assert_eq!(nodes.take(), [], "not decided");
+    hold.on_reply(4, ACQUIRE, broken(1), at(1), &mut nodes);
+    assert_eq!(hold.verdict(), Some(Verdict::Contended));
+    assert_eq!(nodes.releases(), [0, 4, 5, 6]);
+}
+
+#[test]
+fn law_4_a_dropped_request_is_released_where_it_may_be() {
+    let mut nodes = Nodes {
+        unwritten: vec![2],
+        ..Nodes::default()
+    };
+    let mut hold = started(&mut nodes, 3);
+    votes(&mut hold, &mut nodes, &[(0, Vote::Granted)]);
+    nodes.take();
+    hold.release(LossCause::Released, at(1), &mut nodes);
+    assert_eq!(
+        nodes.releases(),
+        [0, 1],
+        "1 is pending, 2 was never written"
+    );
+    hold.on_reply(
+        0,
+        Command::Release,
+        answered(Vote::Granted),
+        at(2),
+        &mut nodes,
+    );
+    assert!(!hold.is_settled());
+    hold.on_reply(1, ACQUIRE, answered(Vote::Granted), at(2), &mut nodes);
+    hold.on_reply(
+        1,
+        Command::Release,
+        answered(Vote::Granted),
+        at(2),
+        &mut nodes,
+    );
+    assert!(hold.is_settled());
+    assert_eq!(hold.next_deadline(), None);
+}
+
+#[test]
+fn law_4_a_release_is_repeated_after_a_reconnect() {
+    let mut nodes = Nodes::default();
+    let mut hold = held(&mut nodes);
+    hold.release(LossCause::Released, at(2), &mut nodes);
+    assert_eq!(nodes.releases(), [0, 1, 2]);
+    for node in [0, 1] {
+        hold.on_reply(
+            node,
+            Command::Release,
+            answered(Vote::Granted),
+            at(3),
+            &mut nodes,
+        );
+    }
+    // Node 2's connection breaks with the acquire and the release on it.
+    nodes.down = vec![2];
+    hold.on_reply(2, ACQUIRE, broken(1), at(4), &mut nodes);
+    hold.on_reply(2, Command::Release, broken(1), at(4), &mut nodes);
+    assert!(hold.needs_news(2));
+    assert_eq!(hold.owed().collect::<Vec<_>>(), [2]);
+    nodes.down = vec![];
+    hold.on_news(2, News::Finished(FIRST), at(5), &mut nodes);
+    assert_eq!(nodes.take(), [], "there is no connection yet");
+    hold.on_news(2, News::Up, at(5), &mut nodes);
+    assert_eq!(nodes.releases(), [2]);
+    hold.on_reply(
+        2,
+        Command::Release,
+        answered(Vote::Granted),
+        at(6),
+        &mut nodes,
+    );
+    assert!(hold.is_settled());
+}
+
+#[test]
+fn law_4_a_straggler_is_outlived() {
+    let mut nodes = Nodes::default();
+    let mut hold = started(&mut nodes, 1);
+    nodes.take();
+    hold.on_reply(0, ACQUIRE, broken(1), at(1), &mut nodes);
+    assert_eq!(nodes.releases(), [0]);
+    let second = |vote| Reply {
+        vote,
+        carrier: Carrier::Answered(ConnectionId(2)),
+        error: None,
+    };
+    // Answered on a newer connection, but the old one may still deliver the acquire.
+    hold.on_reply(0, Command::Release, second(HELD), at(2), &mut nodes);
+    assert!(!hold.is_settled() && hold.needs_news(0));
+    hold.on_deadline(at(60_000), &mut nodes);
+    assert!(!hold.is_settled(), "one ttl after sending means nothing");
+    hold.on_news(0, News::Finished(FIRST), at(60_000), &mut nodes);
+    assert_eq!(nodes.releases(), [0]);
+    hold.on_reply(
+        0,
+        Command::Release,
+        second(Vote::Granted),
+        at(60_001),
+        &mut nodes,
+    );
+    assert!(hold.is_settled());
+}
+
+#[test]
+fn law_4_a_straggler_is_outlived_also_if_its_end_comes_before_the_answer() {
+    let mut nodes = Nodes::default();
+    let mut hold = started(&mut nodes, 1);
+    hold.on_reply(0, ACQUIRE, broken(1), at(1), &mut nodes);
+    nodes.take();
+    hold.on_news(0, News::Finished(FIRST), at(2), &mut nodes);
+    assert_eq!(nodes.take(), [], "one release is in flight");
+    let answer = Reply {
+        vote: HELD,
+        carrier: Carrier::Answered(ConnectionId(2)),
+        error: None,
+    };
+    hold.on_reply(0, Command::Release, answer.clone(), at(3), &mut nodes);
+    assert_eq!(
+        nodes.releases(),
+        [0],
+        "it may have been executed before the end"
+    );
+    hold.on_reply(0, Command::Release, answer, at(4), &mut nodes);
+    assert!(hold.is_settled());
+}
+
+#[test]
+fn law_4_a_debt_ends_one_ttl_after_its_connection_is_finished() {
+    let mut nodes = Nodes::default();
+    let mut hold = started(&mut nodes, 1);
+    nodes.down = vec![0];
+    hold.on_reply(0, ACQUIRE, broken(1), at(1), &mut nodes);
+    assert!(hold.needs_news(0));
+    hold.on_news(0, News::Finished(FIRST), at(5000), &mut nodes);
+    hold.on_deadline(at(14_999), &mut nodes);
+    assert!(!hold.is_settled());
+    assert_eq!(hold.next_deadline(), Some(at(15_000)));
+    hold.on_deadline(at(15_000), &mut nodes);
+    assert!(hold.is_settled());
+}
+
+#[test]
+fn law_4_a_refused_release_is_asked_for_again() {
+    let mut nodes = Nodes::default();
+    let mut hold = started(&mut nodes, 1);
+    votes(&mut hold, &mut nodes, &[(0, Vote::Granted)]);
+    nodes.take();
+    hold.release(LossCause::Released, at(1), &mut nodes);
+    assert_eq!(nodes.releases(), [0]);
+    hold.on_reply(
+        0,
+        Command::Release,
+        answered(Vote::Refused(Refusal::Busy)),
+        at(2),
+        &mut nodes,
+    );
+    hold.on_deadline(at(102), &mut nodes);
+    assert_eq!(nodes.releases(), [0]);
+    hold.on_reply(
+        0,
+        Command::Release,
+        answered(Vote::Refused(Refusal::ReadOnly)),
+        at(103),
+        &mut nodes,
+    );
+    hold.on_deadline(at(10_002), &mut nodes);
+    assert!(hold.is_settled(), "the key has expired by itself");
+}
+
+#[test]
+fn law_4_a_vote_that_comes_after_the_verdict_is_looked_after() {
+    let mut nodes = Nodes::default();
+    let mut hold = held(&mut nodes);
+    hold.on_reply(2, ACQUIRE, answered(HELD), at(2), &mut nodes);
+    hold.release(LossCause::Released, at(3), &mut nodes);
+    assert_eq!(nodes.releases(), [0, 1], "a late no owes nothing");
+
+    let mut hold = held(&mut nodes);
+    hold.on_reply(2, ACQUIRE, answered(Vote::Granted), at(2), &mut nodes);
+    hold.release(LossCause::Released, at(3), &mut nodes);
+    assert_eq!(nodes.releases(), [0, 1, 2], "a late yes joins the holders");
+}
+
+#[test]
+fn law_5_loss_is_on_time_and_sticky() {
+    let mut nodes = Nodes::default();
+    let mut hold = held(&mut nodes);
+    assert_eq!(hold.loss(at(9896)), None);
+    assert_eq!(
+        hold.loss(at(9897)),
+        Some(LossCause::Expired),
+        "before any timer has fired"
+    );
+    hold.on_deadline(at(9897), &mut nodes);
+    assert_eq!(
+        nodes.releases(),
+        [0, 1, 2],
+        "what may be left is cleaned up"
+    );
+    hold.release(LossCause::Released, at(9898), &mut nodes);
+    assert_eq!(hold.loss(at(0)), Some(LossCause::Expired));
+}
+
+#[test]
+fn law_5_an_extension_counts_from_its_own_start_and_only_before_the_loss() {
+    let mut nodes = Nodes::default();
+    let mut hold = held(&mut nodes);
+    let number = hold.extend(TTL, at(3000), ROUND, &mut nodes).unwrap();
+    let extend = Command::Extend { ttl: TTL, number };
+    assert_eq!(nodes.take(), [(0, extend), (1, extend), (2, extend)]);
+    hold.on_reply(0, extend, answered(Vote::Granted), at(3001), &mut nodes);
+    assert_eq!(hold.valid_until(), at(9898));
+    hold.on_reply(1, extend, answered(Vote::Granted), at(3900), &mut nodes);
+    assert_eq!(hold.valid_until(), at(12_898));
+    assert!(!hold.is_extending());
+
+    let mut late = held(&mut nodes);
+    let number = late.extend(TTL, at(9800), ROUND, &mut nodes).unwrap();
+    let extend = Command::Extend { ttl: TTL, number };
+    for node in [0, 1] {
+        late.on_reply(node, extend, answered(Vote::Granted), at(9897), &mut nodes);
+    }
+    assert_eq!(late.valid_until(), at(9898));
+    assert_eq!(late.loss(at(9897)), Some(LossCause::Expired));
+}
+
+#[test]
+fn law_5_too_few_nodes_with_the_key_are_a_loss_at_once() {
+    let mut nodes = Nodes::default();
+    let mut hold = held(&mut nodes);
+    hold.on_reply(2, ACQUIRE, answered(HELD), at(2), &mut nodes);
+    let number = hold.extend(TTL, at(3000), ROUND, &mut nodes).unwrap();
+    let extend = Command::Extend { ttl: TTL, number };
+    nodes.take();
+    hold.on_reply(2, extend, answered(HELD), at(3001), &mut nodes);
+    assert_eq!(hold.loss(at(3001)), None);
+    hold.on_reply(0, extend, answered(HELD), at(3002), &mut nodes);
+    assert_eq!(hold.loss(at(3002)), Some(LossCause::Gone));
+    assert_eq!(nodes.releases(), [1]);
+}
+
+#[test]
+fn law_5_an_extension_without_replies_is_no_loss() {
+    let mut nodes = Nodes::default();
+    let mut hold = held(&mut nodes);
+    let number = hold.extend(TTL, at(3000), ROUND, &mut nodes).unwrap();
+    assert_eq!(hold.next_deadline(), Some(at(4000)));
+    hold.on_deadline(at(4000), &mut nodes);
+    let ended = hold.extended().unwrap();
+    assert_eq!((ended.number, ended.verdict), (number, Verdict::NoQuorum));
+    assert_eq!((hold.loss(at(4000)), hold.valid_until()), (None, at(9898)));
+    // A reply of the old extension does not count for the next.
+    let next = hold.extend(TTL, at(5000), ROUND, &mut nodes).unwrap();
+    let old = Command::Extend { ttl: TTL, number };
+    for node in [0, 1, 2] {
+        hold.on_reply(node, old, answered(Vote::Granted), at(5001), &mut nodes);
+    }
+    assert!(hold.is_extending() && next != number);
+}
+
+#[test]
+fn a_shorter_extension_sends_nothing() {
+    let mut nodes = Nodes::default();
+    let mut hold = held(&mut nodes);
+    assert_eq!(
+        hold.extend(Duration::from_secs(5), at(3000), ROUND, &mut nodes),
+        None
+    );
+    assert_eq!(nodes.take(), []);
+}
+
+#[test]
+fn a_release_overtakes_no_extension_and_ends_it() {
+    let mut nodes = Nodes::default();
+    let mut hold = held(&mut nodes);
+    let number = hold.extend(TTL, at(3000), ROUND, &mut nodes).unwrap();
+    hold.release(LossCause::Released, at(3001), &mut nodes);
+    let sent = nodes.take();
+    assert_eq!(
+        sent[3..],
+        [
+            (0, Command::Release),
+            (1, Command::Release),
+            (2, Command::Release)
+        ]
+    );
+    assert!(!hold.is_extending());
+    for node in [0, 1] {
+        let extend = Command::Extend { ttl: TTL, number };
+        hold.on_reply(node, extend, answered(Vote::Granted), at(3002), &mut nodes);
+    }
+    assert_eq!(hold.loss(at(3002)), Some(LossCause::Released));
+    assert_eq!(hold.valid_until(), at(9898));
+}
+
+#[test]
+fn a_release_is_confirmed_when_no_quorum_can_hold_the_key() {
+    let mut nodes = Nodes::default();
+    let mut hold = started(&mut nodes, 5);
+    let all = [0, 1, 2, 3, 4].map(|node| (node, Vote::Granted));
+    votes(&mut hold, &mut nodes, &all);
+    hold.release(LossCause::Released, at(2), &mut nodes);
+    for node in [0, 1] {
+        hold.on_reply(
+            node,
+            Command::Release,
+            answered(Vote::Granted),
+            at(3),
+            &mut nodes,
+        );
+    }
+    assert!(!hold.removal().confirmed);
+    hold.on_deadline(at(1002), &mut nodes);
+    assert!(hold.removal().timed_out && !hold.removal().confirmed);
+    hold.on_reply(
+        2,
+        Command::Release,
+        answered(Vote::Granted),
+        at(1003),
+        &mut nodes,
+    );
+    assert!(hold.removal().confirmed);
+    assert_eq!((hold.removal().deleted, hold.removal().remaining), (3, 2));
+}
+
+#[test]
+fn a_driver_that_is_gone_ends_all_debts() {
+    let mut nodes = Nodes {
+        down: vec![0, 1, 2],
+        ..Nodes::default()
+    };
+    let mut hold = held(&mut Nodes::default());
+    hold.release(LossCause::Released, at(2), &mut nodes);
+    for node in [0, 1, 2] {
+        hold.on_reply(2, ACQUIRE, broken(1), at(3), &mut nodes);
+        hold.on_news(node, News::Gone, at(3), &mut nodes);
+    }
+    assert!(hold.is_settled());
+}
+
+#[test]
+fn spurious_inputs_are_no_ops() {
+    let mut nodes = Nodes::default();
+    let mut hold = held(&mut nodes);
+    for moment in [0, 1, 500, 5000] {
+        hold.on_deadline(at(moment), &mut nodes);
+    }
+    hold.on_reply(0, ACQUIRE, answered(Vote::Granted), at(2), &mut nodes);
+    hold.on_reply(
+        0,
+        Command::Release,
+        answered(Vote::Granted),
+        at(2),
+        &mut nodes,
+    );
+    hold.on_news(1, News::Up, at(2), &mut nodes);
+    hold.on_news(1, News::Gone, at(2), &mut nodes);
+    assert_eq!(nodes.take(), []);
+    assert_eq!((hold.loss(at(5000)), hold.valid_until()), (None, at(9898)));
+}
