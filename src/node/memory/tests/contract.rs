@@ -119,7 +119,7 @@ async fn silence_opens_the_breaker_and_then_replaces_the_connection() {
     assert_eq!(client.link(), Link::ReleasesOnly(Unsent::BreakerOpen));
     assert_eq!(client.submit(0, "b", 2, ACQUIRE), Err(Unsent::BreakerOpen));
     assert_eq!(client.submit(0, "c", 1, Command::Release), Ok(()));
-    pass(REPLACES_AFTER - OPENS_AFTER).await;
+    pass(REPLACES_AFTER.saturating_sub(OPENS_AFTER)).await;
     assert_eq!(client.link(), Link::Down(Unsent::NotConnected));
     let broken = "Broken(ConnectionId(1))";
     assert_eq!(

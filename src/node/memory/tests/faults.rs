@@ -14,7 +14,7 @@ async fn a_partition_lets_nobody_connect() {
     link.partition(true);
     let client = Client::start(&[&link]);
     client.submit(0, "a", 1, ACQUIRE).unwrap();
-    pass(CONNECT_TIMEOUT - ms(1)).await;
+    pass(CONNECT_TIMEOUT.saturating_sub(ms(1))).await;
     assert_eq!(client.link(), Link::Connecting);
     pass(ms(2)).await;
     assert_eq!(
@@ -161,7 +161,7 @@ async fn without_kill_a_held_connection_breaks_the_assumption() {
     }
     assert_eq!(client.nodes[0].standing().finished, None);
     client.submit(0, "b", 1, Command::Release).unwrap();
-    pass(FINISH_AFTER - ms(2)).await;
+    pass(FINISH_AFTER.saturating_sub(ms(2))).await;
     assert_eq!(client.nodes[0].standing().finished, None);
     pass(ms(2)).await;
     assert_eq!(client.nodes[0].standing().finished.map(|id| id.0), Some(1));
