@@ -2,6 +2,8 @@
 
 pub(crate) mod breaker;
 pub(crate) mod gate;
+#[cfg(feature = "testkit")]
+pub(crate) mod memory;
 pub(crate) mod redis;
 
 use std::fmt;

@@ -24,6 +24,8 @@
 
 pub(crate) mod backoff;
 pub(crate) mod hold;
+#[cfg(feature = "testkit")]
+pub(crate) mod keyspace;
 pub(crate) mod ledger;
 pub(crate) mod round;
 pub(crate) mod trust;

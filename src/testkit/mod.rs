@@ -5,3 +5,14 @@
 pub mod fleet;
 mod port;
 pub mod proxy;
+
+/// Servers in memory, reached over links that can be made to fail.
+///
+/// One process, no sockets, tokio's clock: under a paused clock hours pass in milliseconds, and
+/// one seed is one timeline.
+pub mod memory {
+    pub use crate::node::memory::{
+        CommandKind, Commands, CutFate, Effect, Executed, HeldConnection, Latency, MemoryLink,
+        MemoryServer, Restart,
+    };
+}

@@ -1,0 +1,95 @@
+//! A server in memory, reached over a network that can be made to fail: for tests.
+//!
+//! ```text
+//!   MemoryNode -> Driver  =  Connection  ->  State: links, wires, sockets  ->  Process: keys, clock
+//!   (one client's view)      (one TCP connection)          (one server, shared by all clients)
+//! ```
+
+mod driver;
+mod link;
+mod log;
+mod pipe;
+mod process;
+mod server;
+mod shared;
+mod state;
+#[cfg(test)]
+mod tests;
+mod wire;
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::mpsc;
+
+use self::driver::Driver;
+pub use self::link::{CutFate, HeldConnection, MemoryLink};
+pub use self::log::{CommandKind, Commands, Executed};
+pub use self::pipe::Latency;
+pub use self::server::{Effect, MemoryServer, Restart};
+use super::gate::Gate;
+use super::{Context, Node, Request, Standing};
+use crate::quorum::vote::Unsent;
+
+/// One client's view of a [`MemoryServer`].
+pub(crate) struct MemoryNode {
+    network: MemoryLink,
+    gate: Arc<Gate>,
+    queue: mpsc::UnboundedSender<Request>,
+    /// Taken when the node is started.
+    submitted: Mutex<Option<mpsc::UnboundedReceiver<Request>>>,
+}
+
+impl MemoryNode {
+    /// A node that is not connected yet. Each node needs a link of its own.
+    pub(crate) fn new(network: &MemoryLink) -> Self {
+        let (queue, submitted) = mpsc::unbounded_channel();
+        let submitted = Mutex::new(Some(submitted));
+        Self {
+            network: network.clone(),
+            gate: Arc::new(Gate::new()),
+            queue,
+            submitted,
+        }
+    }
+}
+
+impl Node for MemoryNode {
+    fn start(&self, context: Context) {
+        let submitted = self
+            .submitted
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        let Some(submitted) = submitted else { return };
+        let driver = Driver::new(
+            self.network.clone(),
+            submitted,
+            Arc::clone(&self.gate),
+            context,
+        );
+        tokio::spawn(driver.run());
+    }
+
+    fn submit(&self, request: Request) -> Result<(), Unsent> {
+        if let Err(reason) = self.gate.admit(request.command()) {
+            return Err(request.refuse(reason));
+        }
+        self.queue.send(request).map_err(|unsent| {
+            self.gate.answered(1);
+            unsent.0.refuse(Unsent::Closed)
+        })
+    }
+
+    fn standing(&self) -> Standing {
+        self.gate.standing()
+    }
+}
+
+impl fmt::Debug for MemoryNode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryNode")
+            .field("standing", &self.standing())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,330 @@
+//! The life of a memory node's connections: connect, introduce, serve, break, connect again.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+
+use super::link::{Connection, MemoryLink};
+use super::pipe::{self, Reply};
+use crate::node::breaker::{Breaker, Due};
+use crate::node::gate::Gate;
+use crate::node::{Context, Link, Request};
+use crate::quorum::ledger::{ConnectionId, News};
+use crate::quorum::validity::Moment;
+use crate::quorum::vote::Unsent;
+
+/// A connection, with its handshake, must stand within this time.
+pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+/// The pause before connecting again: uniform between the first and a bound that doubles up to
+/// the second.
+const RECONNECT: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
+/// How long after a newer connection's first reply an old one counts as finished, where the
+/// server does not confirm it.
+pub(super) const FINISH_AFTER: Duration = Duration::from_millis(250);
+
+/// What drives one node. Its fields outlive every connection.
+pub(super) struct Driver {
+    network: MemoryLink,
+    queue: mpsc::UnboundedReceiver<Request>,
+    gate: Arc<Gate>,
+    context: Context,
+    next_id: u64,
+    /// Connections that may have carried requests and may not be finished.
+    unfinished: Vec<Carried>,
+    /// Written to the present connection.
+    unanswered: VecDeque<Request>,
+}
+
+/// A connection as the server knew it.
+struct Carried {
+    id: ConnectionId,
+    client_id: u64,
+    run_id: Arc<str>,
+}
+
+/// A connection that may serve.
+struct Live {
+    id: ConnectionId,
+    connection: Connection,
+    /// When the older connections count as finished without the server's word.
+    finish_at: Option<Moment>,
+}
+
+/// Why there is no connection: the reason, and what went wrong.
+type Failure = (Unsent, Option<Arc<str>>);
+
+fn failure(error: &str) -> Failure {
+    (Unsent::NotConnected, Some(error.into()))
+}
+
+impl Driver {
+    pub(super) const fn new(
+        network: MemoryLink,
+        queue: mpsc::UnboundedReceiver<Request>,
+        gate: Arc<Gate>,
+        context: Context,
+    ) -> Self {
+        Self {
+            network,
+            queue,
+            gate,
+            context,
+            next_id: 0,
+            unfinished: Vec::new(),
+            unanswered: VecDeque::new(),
+        }
+    }
+
+    pub(super) async fn run(mut self) {
+        let mut failures = 0_u32;
+        loop {
+            let deadline = self.context.clock.now().after(CONNECT_TIMEOUT);
+            let deadline = self.context.clock.instant(deadline);
+            let connected = tokio::time::timeout_at(deadline, self.connect()).await;
+            let (reason, error) =
+                match connected.unwrap_or_else(|_| Err(failure("no answer to the handshake"))) {
+                    Ok(live) => {
+                        failures = 0;
+                        match self.serve(live).await {
+                            Some(ended) => ended,
+                            None => return,
+                        }
+                    }
+                    Err(failure) => failure,
+                };
+            self.go_down(reason, error.as_ref());
+            failures = failures.saturating_add(1);
+            if !self.pause(failures, reason, error.as_ref()).await {
+                return;
+            }
+        }
+    }
+
+    async fn connect(&mut self) -> Result<Live, Failure> {
+        let mut connection = self.network.connect();
+        let reply = connection.receive().await;
+        if matches!(reply, Reply::ConnectionRefused) {
+            return Err(failure("connection refused"));
+        }
+        if !matches!(reply, Reply::Accepted) {
+            return Err(failure("connection reset"));
+        }
+        connection.send(pipe::Request::Introduce);
+        let Reply::Identity(identity) = connection.receive().await else {
+            return Err(failure("connection reset"));
+        };
+        let first_reply = self.context.clock.now();
+        let confirmed = self.finish(&mut connection, &identity.run_id).await?;
+        self.check(&identity)?;
+        self.next_id = self.next_id.saturating_add(1);
+        let id = ConnectionId(self.next_id);
+        let pipe::Identity {
+            client_id, run_id, ..
+        } = identity;
+        self.unfinished.push(Carried {
+            id,
+            client_id,
+            run_id,
+        });
+        Ok(Live {
+            id,
+            connection,
+            finish_at: (!confirmed).then(|| first_reply.after(FINISH_AFTER)),
+        })
+    }
+
+    /// Gets the older connections finished. Returns whether they are.
+    async fn finish(
+        &mut self,
+        connection: &mut Connection,
+        run_id: &Arc<str>,
+    ) -> Result<bool, Failure> {
+        // A connection to a process that has ended is finished; its id may be somebody else's now.
+        let old: Vec<u64> = self
+            .unfinished
+            .iter()
+            .filter(|old| old.run_id == *run_id)
+            .map(|old| old.client_id)
+            .collect();
+        for &client_id in &old {
+            connection.send(pipe::Request::KillClient(client_id));
+        }
+        let mut confirmed = true;
+        for _ in &old {
+            let reply = connection.receive().await;
+            if !matches!(reply, Reply::Killed | Reply::KillDenied) {
+                return Err(failure("connection reset"));
+            }
+            confirmed &= matches!(reply, Reply::Killed);
+        }
+        if confirmed {
+            self.finished(None);
+        }
+        Ok(confirmed)
+    }
+
+    /// All connections but the current one are finished.
+    fn finished(&mut self, current: Option<ConnectionId>) {
+        let over = self
+            .unfinished
+            .iter()
+            .map(|old| old.id)
+            .filter(|&id| Some(id) != current)
+            .max();
+        self.unfinished.retain(|old| Some(old.id) == current);
+        if let Some(through) = over {
+            self.gate.set_finished(through);
+            self.context.observer.on_news(News::Finished(through));
+        }
+    }
+
+    fn check(&self, identity: &pipe::Identity) -> Result<(), Failure> {
+        let mut identities = self
+            .context
+            .identities
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        // In any case: another server answers here now than whoever did before.
+        let admitted = identities.admit(self.context.node, &identity.run_id);
+        drop(identities);
+        if identity.is_cluster {
+            return Err((Unsent::Cluster, None));
+        }
+        if identity.is_replica {
+            return Err((Unsent::Replica, None));
+        }
+        admitted.map_err(|node| (Unsent::DuplicateOf { node }, None))
+    }
+
+    /// Serves requests until the connection ends, and says why it did; `None`: nobody can submit
+    /// any more, and all is answered.
+    async fn serve(&mut self, live: Live) -> Option<Failure> {
+        let Live {
+            id,
+            mut connection,
+            mut finish_at,
+        } = live;
+        self.link(Link::Up, None);
+        self.context.observer.on_news(News::Up);
+        let mut breaker = Breaker::default();
+        let mut is_wanted = true;
+        while is_wanted || !self.unanswered.is_empty() {
+            let deadline = [breaker.next_deadline(), finish_at]
+                .into_iter()
+                .flatten()
+                .min();
+            let timer = self.until(deadline);
+            tokio::select! {
+                biased;
+                reply = connection.receive() => {
+                    let Reply::Vote(vote, error) = reply else { return Some(failure("connection reset")) };
+                    let Some(request) = self.unanswered.pop_front() else { continue };
+                    self.gate.answered(1);
+                    if breaker.on_reply(!self.unanswered.is_empty(), self.context.clock.now()) {
+                        self.link(Link::Up, None);
+                    }
+                    request.answer(vote, error);
+                }
+                request = self.queue.recv(), if is_wanted => match request {
+                    Some(request) => self.write(request, id, &connection, &mut breaker),
+                    None => is_wanted = false,
+                },
+                () = timer, if deadline.is_some() => {
+                    let now = self.context.clock.now();
+                    if finish_at.is_some_and(|at| at <= now) {
+                        finish_at = None;
+                        self.finished(Some(id));
+                    }
+                    match breaker.poll(now) {
+                        Due::Nothing => {}
+                        Due::Open => self.link(Link::ReleasesOnly(Unsent::BreakerOpen), Some("no answer")),
+                        Due::Replace => return Some(failure("no answer")),
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    fn write(
+        &mut self,
+        request: Request,
+        id: ConnectionId,
+        connection: &Connection,
+        breaker: &mut Breaker,
+    ) {
+        let Some(request) = request.claim(id) else {
+            self.gate.answered(1);
+            return;
+        };
+        connection.send(pipe::Request::Command {
+            command: request.command(),
+            key: request.key().into(),
+            token: request.token().into(),
+        });
+        breaker.on_written(self.context.clock.now());
+        self.unanswered.push_back(request);
+    }
+
+    fn until(&self, deadline: Option<Moment>) -> tokio::time::Sleep {
+        let deadline = deadline.unwrap_or_else(|| self.context.clock.now());
+        tokio::time::sleep_until(self.context.clock.instant(deadline))
+    }
+
+    /// In this order: nothing new comes in, what is out and what waits is answered, others hear.
+    fn go_down(&mut self, reason: Unsent, error: Option<&Arc<str>>) {
+        let changed = self.gate.set_link(Link::Down(reason), error.cloned());
+        while let Some(request) = self
+            .unanswered
+            .pop_front()
+            .or_else(|| self.queue.try_recv().ok())
+        {
+            self.gate.answered(1);
+            request.fail(reason, error.cloned());
+        }
+        if changed {
+            self.context.observer.on_link();
+        }
+    }
+
+    /// Waits before the next connection; meanwhile fails what was submitted just before the link
+    /// went down. `false`: nobody can submit any more.
+    async fn pause(&mut self, failures: u32, reason: Unsent, error: Option<&Arc<str>>) -> bool {
+        let (shortest, longest) = RECONNECT;
+        let bound = shortest
+            .saturating_mul(1_u32.checked_shl(failures).unwrap_or(u32::MAX))
+            .min(longest);
+        let span = u64::try_from(bound.saturating_sub(shortest).as_nanos()).unwrap_or(u64::MAX);
+        let jitter = Duration::from_nanos(pipe::scale(self.context.entropy.jitter(), span));
+        let until = self.context.clock.now().after(shortest).after(jitter);
+        let mut timer = std::pin::pin!(self.until(Some(until)));
+        loop {
+            tokio::select! {
+                biased;
+                request = self.queue.recv() => {
+                    let Some(request) = request else { return false };
+                    self.gate.answered(1);
+                    request.fail(reason, error.cloned());
+                }
+                () = &mut timer => return true,
+            }
+        }
+    }
+
+    fn link(&self, link: Link, error: Option<&str>) {
+        if self.gate.set_link(link, error.map(Into::into)) {
+            self.context.observer.on_link();
+        }
+    }
+}
+
+impl Drop for Driver {
+    /// Also when the runtime ends: what is owed now is left to the ttl.
+    fn drop(&mut self) {
+        self.queue.close();
+        self.go_down(Unsent::Closed, None);
+        self.context.observer.on_news(News::Gone);
+    }
+}

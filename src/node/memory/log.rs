@@ -1,0 +1,74 @@
+//! What a server has read.
+
+use std::time::Duration;
+
+use crate::quorum::hold::Command;
+use crate::quorum::vote::Vote;
+
+/// How many commands a server has read, whatever it answered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Commands {
+    /// Acquires.
+    pub acquire: u64,
+    /// Extensions.
+    pub extend: u64,
+    /// Releases.
+    pub release: u64,
+}
+
+/// The kind of a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum CommandKind {
+    /// `SET key token NX PX ttl`
+    Acquire,
+    /// Compare, and set a longer ttl.
+    Extend,
+    /// Compare, and delete.
+    Release,
+}
+
+/// A line of a server's log: one command that it has read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Executed {
+    /// When, on the true clock, counted from the making of the server.
+    pub at: Duration,
+    /// What was asked for.
+    pub kind: CommandKind,
+    /// The key of the lock.
+    pub key: String,
+    /// The token that came with it.
+    pub token: String,
+    /// What was answered.
+    pub vote: Vote,
+    /// Whether it changed the key, which with an error the answer does not tell.
+    pub took_effect: bool,
+}
+
+impl Executed {
+    pub(super) fn new(
+        at: Duration,
+        command: Command,
+        key: &str,
+        token: &str,
+        vote: Vote,
+        applied: Option<Vote>,
+    ) -> Self {
+        let kind = match command {
+            Command::Acquire { .. } => CommandKind::Acquire,
+            Command::Extend { .. } => CommandKind::Extend,
+            Command::Release => CommandKind::Release,
+        };
+        let took_effect = applied == Some(Vote::Granted);
+        Self {
+            at,
+            kind,
+            key: key.into(),
+            token: token.into(),
+            vote,
+            took_effect,
+        }
+    }
+}
