@@ -12,6 +12,8 @@ use crate::client::Redlock;
 use crate::driver::engine::default_round_timeout;
 use crate::error::{BuildError, InvalidRequest};
 use crate::node::Node;
+#[cfg(feature = "testkit")]
+use crate::node::memory::MemoryNode;
 use crate::node::redis::RedisNode;
 use crate::request::Wait;
 use crate::token::Entropy;
@@ -47,6 +49,8 @@ pub struct Builder {
 enum NodeSpec {
     Url(String),
     Client(Box<Client>),
+    #[cfg(feature = "testkit")]
+    Memory(crate::testkit::memory::MemoryLink),
 }
 
 /// Settings that have been checked.
@@ -189,6 +193,16 @@ impl Builder {
         self
     }
 
+    /// Adds servers in memory, each by a link of its own.
+    #[cfg(feature = "testkit")]
+    pub fn memory_nodes(
+        mut self,
+        links: impl IntoIterator<Item = crate::testkit::memory::MemoryLink>,
+    ) -> Self {
+        self.nodes.extend(links.into_iter().map(NodeSpec::Memory));
+        self
+    }
+
     /// Tokens and jitter from this seed instead of the operating system's generator.
     #[cfg(feature = "testkit")]
     pub const fn seed(mut self, seed: u64) -> Self {
@@ -215,7 +229,8 @@ impl Builder {
         };
         config.check()?;
         let finish_after = config.round_timeout(config.ttl);
-        let (mut nodes, mut names): (Vec<Box<dyn Node>>, Vec<Arc<str>>) = Default::default();
+        let mut nodes: Vec<Box<dyn Node>> = Vec::new();
+        let mut names: Vec<Arc<str>> = Vec::new();
         let mut seen = BTreeSet::new();
         for (place, spec) in self.nodes.into_iter().enumerate() {
             let invalid = |error: redis::RedisError| BuildError::InvalidUrl {
@@ -225,16 +240,20 @@ impl Builder {
             let info = match spec {
                 NodeSpec::Url(url) => url.into_connection_info().map_err(invalid)?,
                 NodeSpec::Client(client) => client.get_connection_info().clone(),
+                #[cfg(feature = "testkit")]
+                NodeSpec::Memory(link) => {
+                    nodes.push(Box::new(MemoryNode::new(&link)));
+                    names.push(format!("memory:{place}").into());
+                    continue;
+                }
             };
             let name: Arc<str> = address(info.addr()).into();
             if !seen.insert(Arc::clone(&name)) {
-                return Err(BuildError::DuplicateAddress {
-                    node: name.to_string(),
-                });
+                let node = name.to_string();
+                return Err(BuildError::DuplicateAddress { node });
             }
-            nodes.push(Box::new(
-                RedisNode::new(Arc::clone(&name), &info, finish_after).map_err(invalid)?,
-            ));
+            let node = RedisNode::new(Arc::clone(&name), &info, finish_after).map_err(invalid)?;
+            nodes.push(Box::new(node));
             names.push(name);
         }
         match nodes.len() {

@@ -20,7 +20,10 @@
 //!
 //! The calling contract of every state machine here: time never goes backwards; every submitted
 //! command gets exactly one reply unless it was withdrawn; spurious inputs are no-ops.
-#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects, clippy::float_arithmetic))]
+#![cfg_attr(
+    not(test),
+    deny(clippy::arithmetic_side_effects, clippy::float_arithmetic)
+)]
 
 pub(crate) mod backoff;
 pub(crate) mod hold;
