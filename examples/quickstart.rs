@@ -4,6 +4,12 @@
 //! if there are any; else it starts five throw-away servers; else, where no server is installed,
 //! it makes five nodes in this process.
 
+#![expect(
+    clippy::print_stdout,
+    clippy::disallowed_methods,
+    reason = "it talks to a person, and is no part of the library"
+)]
+
 #[path = "quickstart/cluster.rs"]
 mod cluster;
 

@@ -128,6 +128,7 @@ impl Redlock {
             settled.then_some(())
         });
         tokio::select! {
+            biased;
             () = paid => {}
             () = limit => {}
         }

@@ -15,7 +15,7 @@ use crate::quorum::validity::Moment;
 pub(crate) struct Clock {
     origin: Instant,
     slept_before: u64,
-    /// The longest sleep seen so far, in nanoseconds: two clocks cannot be read at one moment, and
+    /// The longest sleep seen so far, in milliseconds: two clocks cannot be read at one moment, and
     /// what was counted once must not be taken back.
     slept: AtomicU64,
 }
@@ -42,9 +42,13 @@ impl Clock {
     }
 
     fn slept(&self) -> Duration {
-        let now = suspended_nanos().saturating_sub(self.slept_before);
-        let before = self.slept.fetch_max(now, Ordering::Relaxed);
-        Duration::from_nanos(now.max(before))
+        // In whole milliseconds: less than one is the time between two readings.
+        let now = suspended_nanos().saturating_sub(self.slept_before) / 1_000_000;
+        let before = self.slept.load(Ordering::Relaxed);
+        if now > before {
+            self.slept.fetch_max(now, Ordering::Relaxed);
+        }
+        Duration::from_millis(now.max(before))
     }
 }
 
@@ -93,7 +97,7 @@ mod tests {
         let slept = Duration::from_secs(3600);
         clock
             .slept
-            .store(u64::try_from(slept.as_nanos()).unwrap(), Ordering::Relaxed);
+            .store(u64::try_from(slept.as_millis()).unwrap(), Ordering::Relaxed);
         assert_eq!(clock.now().since(start), slept);
         assert_eq!(clock.instant(start.after(slept)), instant);
     }

@@ -280,6 +280,7 @@ async fn watch(cell: Arc<Cell>) -> LossCause {
     loop {
         let loss_at = cell.read(|hold, _| hold.loss_at());
         tokio::select! {
+            biased;
             cause = cell.wait(|cell| cell.read(|hold, now| hold.loss(now))) => return cause,
             // It is lost now, or an extension has moved the moment.
             () = cell.engine().sleep_until(loss_at) => {}

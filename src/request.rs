@@ -119,6 +119,7 @@ impl Acquire {
 /// Waits until the moment has come or the client is closed.
 async fn pause(engine: &Engine, until: Moment) {
     tokio::select! {
+        biased;
         () = engine.sleep_until(until) => {}
         () = engine.wait(|| engine.is_closed().then_some(())) => {}
     }

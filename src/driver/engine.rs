@@ -181,6 +181,7 @@ impl Engine {
                 return;
             }
             tokio::select! {
+                biased;
                 () = changed => {}
                 () = &mut limit => return,
             }

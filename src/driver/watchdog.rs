@@ -70,6 +70,7 @@ impl Watchdog {
             match sleep {
                 Some(sleep) => {
                     tokio::select! {
+                        biased;
                         () = sleep => {}
                         () = self.rearm.notified() => {}
                     }

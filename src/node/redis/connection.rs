@@ -9,7 +9,7 @@ use tokio::sync::{Notify, mpsc};
 
 use super::handshake::{self, Facts};
 use crate::node::gate::{Gate, MAX_UNANSWERED};
-use crate::node::{Context, Link, Request};
+use crate::node::{Context, Link, Request, Standing};
 use crate::quorum::ledger::{ConnectionId, News};
 use crate::quorum::validity::Moment;
 use crate::quorum::vote::Unsent;
@@ -94,7 +94,11 @@ impl Driver {
             .min(longest);
         let span = u64::try_from(bound.saturating_sub(shortest).as_nanos()).unwrap_or(u64::MAX);
         let jitter = self.context.entropy.jitter().checked_rem(span).unwrap_or(0);
-        let error = self.gate.standing().error;
+        let Standing { link, error, .. } = self.gate.standing();
+        let reason = match link {
+            Link::Down(reason) | Link::ReleasesOnly(reason) => reason,
+            Link::Connecting | Link::Up => Unsent::NotConnected,
+        };
         let mut sleep = std::pin::pin!(tokio::time::sleep(
             shortest.saturating_add(Duration::from_nanos(jitter))
         ));
@@ -104,7 +108,7 @@ impl Driver {
                 request = self.queue.recv() => {
                     let Some(request) = request else { return false };
                     self.gate.answered(1);
-                    request.fail(Unsent::NotConnected, error.clone());
+                    request.fail(reason, error.clone());
                 }
                 () = &mut sleep => return true,
             }
@@ -181,7 +185,7 @@ impl Driver {
                 .map_err(|_elapsed| Failure::Error("no answer to the handshake".into()))??,
             None => false,
         };
-        if confirmed {
+        if confirmed && !self.unfinished.is_empty() {
             self.finished(None);
         }
         Ok(confirmed)
@@ -202,7 +206,7 @@ impl Driver {
     }
 
     fn check(&self, facts: &Facts) -> Result<(), Failure> {
-        facts.fitness().map_err(Failure::SetAside)?;
+        // Whoever answers here now, the server that did before does not.
         if let Some(run_id) = &facts.run_id {
             let mut identities = self
                 .context
@@ -213,6 +217,7 @@ impl Driver {
                 .admit(self.context.node, run_id)
                 .map_err(|node| Failure::SetAside(Unsent::DuplicateOf { node }))?;
         }
+        facts.fitness().map_err(Failure::SetAside)?;
         if facts.evicts {
             telemetry::node_evicts(&self.name);
         }
@@ -239,6 +244,11 @@ impl Drop for Driver {
     fn drop(&mut self) {
         // Also when the runtime ends: what is owed now is left to the ttl.
         self.gate.set_link(Link::Down(Unsent::Closed), None);
+        self.queue.close();
+        while let Ok(request) = self.queue.try_recv() {
+            self.gate.answered(1);
+            request.fail(Unsent::Closed, None);
+        }
         self.context.observer.on_news(News::Gone);
         self.context.observer.on_link();
     }
