@@ -236,6 +236,10 @@ impl Engine {
 
     pub(crate) fn on_settled(&self) {
         self.unsettled.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// A lock has changed: whoever closes the client wants to know.
+    pub(crate) fn on_progress(&self) {
         if self.is_closed() {
             self.changed.notify_waiters();
         }

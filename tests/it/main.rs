@@ -1,0 +1,6 @@
+//! The client over memory nodes, under a paused clock.
+#![cfg(test)]
+
+mod cancellation;
+mod life;
+mod world;

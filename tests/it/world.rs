@@ -1,0 +1,77 @@
+//! Memory nodes, a client, and conditions to wait for.
+
+use std::time::Duration;
+
+use redlock_quorum::testkit::memory::{Latency, MemoryLink, MemoryServer};
+use redlock_quorum::{Builder, Redlock};
+
+pub(crate) const fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+/// One way between client and node.
+pub(crate) const ONE_WAY: Duration = ms(10);
+
+pub(crate) struct World {
+    pub(crate) servers: Vec<MemoryServer>,
+    pub(crate) links: Vec<MemoryLink>,
+}
+
+impl World {
+    pub(crate) fn new(nodes: u64) -> Self {
+        let servers: Vec<MemoryServer> = (0..nodes).map(MemoryServer::new).collect();
+        let links = servers.iter().map(link).collect();
+        Self { servers, links }
+    }
+
+    /// A client over the links of this world; the ttl is so long that nothing expires by itself.
+    pub(crate) fn builder(&self) -> Builder {
+        let ttl = Duration::from_secs(60);
+        Redlock::builder()
+            .memory_nodes(self.links.iter().cloned())
+            .seed(7)
+            .ttl(ttl)
+    }
+
+    pub(crate) fn client(&self) -> Redlock {
+        self.builder().build().unwrap()
+    }
+
+    /// A second client, over links of its own.
+    pub(crate) fn stranger(&self) -> Redlock {
+        Redlock::builder()
+            .memory_nodes(self.servers.iter().map(link))
+            .seed(8)
+            .build()
+            .unwrap()
+    }
+
+    pub(crate) fn keys(&self) -> Vec<Vec<String>> {
+        self.servers.iter().map(MemoryServer::keys).collect()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.servers.iter().all(|server| server.keys().is_empty())
+    }
+
+    pub(crate) async fn is_soon_empty(&self, what: &str) {
+        soon(what, || self.is_empty()).await;
+    }
+}
+
+fn link(server: &MemoryServer) -> MemoryLink {
+    let link = server.link();
+    link.set_latency(Latency::fixed(ONE_WAY), Latency::fixed(ONE_WAY));
+    link
+}
+
+/// Waits for what must come within ten virtual seconds.
+pub(crate) async fn soon(what: &str, condition: impl Fn() -> bool) {
+    for _ in 0..1000 {
+        if condition() {
+            return;
+        }
+        tokio::time::sleep(ms(10)).await;
+    }
+    panic!("this did not come: {what}");
+}
