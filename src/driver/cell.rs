@@ -37,6 +37,15 @@ struct State {
     /// The nodes whose news this cell is told, one bit each.
     told: u32,
     settled: bool,
+    /// The latest moment that anybody was shown: nothing is decided before it.
+    latest: Moment,
+}
+
+impl State {
+    fn show(&mut self, now: Moment) -> Moment {
+        self.latest = self.latest.max(now);
+        self.latest
+    }
 }
 
 /// For each node: has its command been written, or taken back? Whoever comes first wins.
@@ -77,6 +86,7 @@ impl Cell {
                 armed: None,
                 told: 0,
                 settled: false,
+                latest: Moment::default(),
             }),
             acquire: Claims::default(),
             extension: Mutex::default(),
@@ -103,8 +113,9 @@ impl Cell {
     /// Looks at the hold without feeding it.
     pub(crate) fn read<R>(&self, look: impl FnOnce(&Hold, Moment) -> R) -> R {
         // The clock is read under the lock: what was decided before is never after "now".
-        let state = self.state();
-        look(&state.hold, self.engine.clock().now())
+        let mut state = self.state();
+        let now = state.show(self.engine.clock().now());
+        look(&state.hold, now)
     }
 
     /// Feeds the hold one input and carries out what follows from it.
@@ -112,11 +123,13 @@ impl Cell {
         self: &Arc<Self>,
         input: impl FnOnce(&mut Hold, Moment, &mut dyn Outbox) -> R,
     ) -> R {
-        self.feed_and(input, |_| {})
+        self.feed_and(None, input, |_| {})
     }
 
+    /// `at`: when the clock was looked at for this input, if it was.
     fn feed_and<R>(
         self: &Arc<Self>,
+        at: Option<Moment>,
         input: impl FnOnce(&mut Hold, Moment, &mut dyn Outbox) -> R,
         prepare: impl FnOnce(&mut State),
     ) -> R {
@@ -126,7 +139,9 @@ impl Cell {
         };
         let mut state = self.state();
         prepare(&mut state);
-        let result = input(&mut state.hold, self.engine.clock().now(), &mut post);
+        let now = at.unwrap_or_else(|| self.engine.clock().now());
+        let now = state.show(now);
+        let result = input(&mut state.hold, now, &mut post);
         let news = self.listen(&mut state);
         let settled = self.arm(&mut state);
         drop(state);
@@ -171,7 +186,7 @@ impl Cell {
     }
 
     pub(crate) fn on_timer(self: &Arc<Self>, at: Moment) {
-        self.feed_and(Hold::on_deadline, |state| {
+        self.feed_and(None, Hold::on_deadline, |state| {
             if state.armed == Some(at) {
                 state.armed = None;
             }
@@ -266,8 +281,12 @@ impl Caller for Cell {
         }
     }
 
-    fn on_reply(self: Arc<Self>, node: usize, command: Command, reply: Reply) {
-        self.feed(|hold, now, outbox| hold.on_reply(node, command, reply, now, outbox));
+    fn on_reply(self: Arc<Self>, node: usize, command: Command, reply: Reply, at: Option<Moment>) {
+        self.feed_and(
+            at,
+            |hold, now, outbox| hold.on_reply(node, command, reply, now, outbox),
+            |_| {},
+        );
     }
 }
 
