@@ -110,6 +110,11 @@ impl Cell {
         &self.token
     }
 
+    /// Looks at what does not depend on the time.
+    pub(crate) fn peek<R>(&self, look: impl FnOnce(&Hold) -> R) -> R {
+        look(&self.state().hold)
+    }
+
     /// Looks at the hold without feeding it.
     pub(crate) fn read<R>(&self, look: impl FnOnce(&Hold, Moment) -> R) -> R {
         // The clock is read under the lock: what was decided before is never after "now".
@@ -178,6 +183,9 @@ impl Cell {
 
     /// Ends the attempt or the hold and sees to it that nothing is left. Never blocks.
     pub(crate) fn release(self: &Arc<Self>, cause: LossCause) {
+        if self.peek(Hold::is_releasing) {
+            return;
+        }
         self.feed(|hold, now, outbox| hold.release(cause, now, outbox));
     }
 

@@ -179,8 +179,13 @@ impl Hold {
             .or_else(|| (now >= self.loss_at()).then_some(LossCause::Expired))
     }
 
+    /// Has its removal begun? Nothing ends that.
+    pub(crate) const fn is_releasing(&self) -> bool {
+        matches!(self.phase, Phase::Releasing { .. })
+    }
+
     pub(crate) fn is_settled(&self) -> bool {
-        matches!(self.phase, Phase::Releasing { .. }) && self.ledger.is_settled()
+        self.is_releasing() && self.ledger.is_settled()
     }
 
     pub(crate) fn owed(&self) -> impl Iterator<Item = usize> + '_ {
@@ -248,6 +253,7 @@ impl Hold {
             carrier,
             error,
         } = reply;
+        let confirmed = self.removal().confirmed;
         match command {
             Command::Acquire { .. } => {
                 self.ledger.on_acquire_reply(node, vote, carrier);
@@ -270,10 +276,13 @@ impl Hold {
                 }
                 self.ledger
                     .on_release_reply(node, vote, carrier, now, outbox);
-                outbox.wake();
             }
         }
         self.check_loss(now, outbox);
+        // Whatever the command was: an acquire's late answer may be what confirms a removal.
+        if self.is_releasing() && !confirmed && self.removal().confirmed {
+            outbox.wake();
+        }
     }
 
     pub(crate) fn on_news(
@@ -284,7 +293,7 @@ impl Hold {
         outbox: &mut dyn Outbox,
     ) {
         self.ledger.on_news(node, news, now, outbox);
-        if matches!(self.phase, Phase::Releasing { .. }) {
+        if self.is_releasing() {
             outbox.wake();
         }
     }
@@ -427,7 +436,7 @@ impl Hold {
 
     /// Nothing of this lock is wanted any more: take back what is unwritten, release the rest.
     fn end(&mut self, cause: LossCause, now: Moment, outbox: &mut dyn Outbox) {
-        if matches!(self.phase, Phase::Releasing { .. }) {
+        if self.is_releasing() {
             return;
         }
         self.lost = Some(cause);
