@@ -156,9 +156,7 @@ impl Cell {
         if settled {
             self.engine.on_settled();
         }
-        if post.wake || settled {
-            self.engine.on_progress();
-        }
+        self.engine.on_progress();
         for (node, news) in news {
             self.on_news(node, news);
         }
