@@ -1,5 +1,9 @@
 //! The end of a client, of a guard on a thread without a runtime, and of a runtime.
 
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake};
+use std::thread::{self, Thread};
 use std::time::Duration;
 
 use redlock_quorum::{AcquireError, LossCause};
@@ -111,7 +115,7 @@ fn a_guard_dropped_on_a_thread_without_a_runtime_is_released() {
         let fleet = fleet(3);
         let redlock = builder(fleet.urls()).build().unwrap();
         let guard = acquire_everywhere(&redlock, "resource").await;
-        std::thread::spawn(move || drop(guard)).join().unwrap();
+        thread::spawn(move || drop(guard)).join().unwrap();
         released_everywhere(&fleet, 0).await;
     });
 }
@@ -145,6 +149,27 @@ fn a_guard_without_its_runtime_is_harmless() {
     });
 }
 
+/// Unparks the thread that polls.
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// An executor that knows nothing of tokio.
+fn block_on<F: Future>(future: F) -> F::Output {
+    let waker = Arc::new(Unpark(thread::current())).into();
+    let mut future = pin!(future);
+    loop {
+        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(output) => return output,
+            Poll::Pending => thread::park(),
+        }
+    }
+}
+
 #[test]
 fn a_client_may_be_driven_by_another_runtime_than_its_callers() {
     let fleet = fleet(3);
@@ -155,14 +180,9 @@ fn a_client_may_be_driven_by_another_runtime_than_its_callers() {
         .unwrap();
     let builder = builder(fleet.urls()).runtime(runtime.handle().clone());
     let redlock = builder.build().unwrap();
-    let acquired = std::thread::spawn({
+    let acquired = thread::spawn({
         let redlock = redlock.clone();
-        move || {
-            // It has neither timers nor sockets.
-            let bare = tokio::runtime::Builder::new_current_thread().build();
-            bare.unwrap()
-                .block_on(redlock.acquire("resource").into_future())
-        }
+        move || block_on(redlock.acquire("resource").into_future())
     });
     let guard = acquired.join().unwrap().unwrap();
     assert_eq!(guard.loss(), None);
