@@ -325,6 +325,10 @@ impl Outbox for Post<'_> {
             .submit(node, Request::new(caller, node, command))
     }
 
+    fn trouble(&self, node: usize) -> Option<Arc<str>> {
+        self.cell.engine.standing(node).error
+    }
+
     fn withdraw(&mut self, node: usize, command: Command) -> bool {
         match command {
             Command::Acquire { .. } => self.cell.acquire.withdraw(node),

@@ -38,6 +38,10 @@ pub(crate) struct Reply {
 pub(crate) trait Outbox {
     /// Hands a command to a node, in order. A refusal means it was not and will not be written.
     fn submit(&mut self, node: usize, command: Command) -> Result<(), Unsent>;
+    /// What went wrong at a node that has just refused a command, in one line, where it is known.
+    fn trouble(&self, _node: usize) -> Option<Arc<str>> {
+        None
+    }
     /// Takes an acquire or an extension back if it is still unwritten; no reply follows then.
     fn withdraw(&mut self, node: usize, command: Command) -> bool;
     /// Something that callers wait for has changed.
@@ -148,11 +152,12 @@ impl Hold {
         for node in 0..self.ledger.len() {
             match outbox.submit(node, Command::Acquire { ttl }) {
                 Ok(()) => self.ledger.on_acquire_sent(node),
-                Err(reason) => unsent.push((node, reason)),
+                Err(reason) => unsent.push((node, reason, outbox.trouble(node))),
             }
         }
-        for (node, reason) in unsent {
-            let verdict = self.round.on_vote(node, Vote::Unsent(reason), None, now);
+        for (node, reason, trouble) in unsent {
+            let vote = Vote::Unsent(reason);
+            let verdict = self.round.on_vote(node, vote, trouble, now);
             self.on_verdict(verdict, now, outbox);
         }
     }
@@ -359,7 +364,8 @@ impl Hold {
         let mut verdict = None;
         for node in 0..self.ledger.len() {
             if let Err(reason) = outbox.submit(node, command) {
-                let decided = round.on_vote(node, Vote::Unsent(reason), None, now);
+                let trouble = outbox.trouble(node);
+                let decided = round.on_vote(node, Vote::Unsent(reason), trouble, now);
                 verdict = verdict.or(decided);
             }
         }
