@@ -3,4 +3,6 @@
 
 mod cancellation;
 mod life;
+mod renewal;
+mod using;
 mod world;
