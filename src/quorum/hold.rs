@@ -50,7 +50,8 @@ pub(crate) trait Outbox {
 pub enum LossCause {
     /// Its validity ended before it was extended.
     Expired,
-    /// Too few nodes still have the key: it was deleted, evicted, or forgotten.
+    /// Too few nodes still have the key: it was deleted, evicted, or forgotten. An extension found
+    /// out; nodes are not asked otherwise.
     Gone,
     /// The guard was released.
     Released,
