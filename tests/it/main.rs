@@ -1,6 +1,10 @@
-//! The client over memory nodes, under a paused clock.
+//! The crate from outside, without real servers: the client over memory nodes under a paused clock,
+//! and whether the documentation is true.
 #![cfg(test)]
 
 mod cancellation;
+mod defaults;
+mod doc_names;
 mod life;
+mod text;
 mod world;
