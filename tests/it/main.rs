@@ -4,6 +4,7 @@
 
 mod cancellation;
 mod defaults;
+mod doc_lint;
 mod doc_names;
 mod life;
 mod text;
