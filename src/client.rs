@@ -126,7 +126,7 @@ impl Redlock {
             }
             let settled = living
                 .iter()
-                .all(|cell| !cell.read(|hold, _| hold.owed().any(connected)));
+                .all(|cell| !cell.peek(|hold| hold.owed().any(connected)));
             settled.then_some(())
         });
         tokio::select! {
@@ -190,7 +190,7 @@ impl Drained {
     fn new(engine: &Engine, living: &[Arc<Cell>]) -> Self {
         let mut counts = vec![0_usize; engine.names().len()];
         for cell in living {
-            cell.read(|hold, _| {
+            cell.peek(|hold| {
                 for node in hold.owed() {
                     if let Some(count) = counts.get_mut(node) {
                         *count = count.saturating_add(1);

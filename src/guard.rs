@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use crate::client::Redlock;
 use crate::driver::cell::Cell;
 use crate::error::{ExtendError, ReleaseError, Unacquired};
-use crate::quorum::hold::LossCause;
+use crate::quorum::hold::{Hold, LossCause};
 use crate::quorum::round::Verdict;
 use crate::quorum::validity::Moment;
 use crate::quorum::vote::Tally;
@@ -61,7 +61,7 @@ impl Guard {
     /// If the machine sleeps, an earlier answer is too late by that time: ask again.
     #[must_use]
     pub fn valid_until(&self) -> Instant {
-        self.instant(self.cell.read(|hold, _| hold.valid_until()))
+        self.instant(self.cell.peek(Hold::valid_until))
     }
 
     /// Is the lock lost by now, and why? Reads the clock.
@@ -129,7 +129,7 @@ impl Guard {
         let _one_at_a_time = self.cell.extending.lock().await;
         // One that was begun by a call that has been dropped comes first.
         self.cell
-            .wait(|cell| cell.read(|hold, _| (!hold.is_extending()).then_some(())))
+            .wait(|cell| cell.peek(|hold| (!hold.is_extending()).then_some(())))
             .await;
         let round_timeout = config.round_timeout(ttl);
         let (began, begun) = self.cell.feed(|hold, now, outbox| {
@@ -202,7 +202,7 @@ impl Guard {
             });
         }
         let removal = cell.wait(|cell| {
-            let removal = cell.read(|hold, _| hold.removal());
+            let removal = cell.peek(Hold::removal);
             (removal.confirmed || removal.timed_out).then_some(removal)
         });
         let removal = removal.await;
@@ -213,7 +213,7 @@ impl Guard {
             });
         }
         let names = cell.engine().names();
-        let owed: Vec<usize> = cell.read(|hold, _| hold.owed().collect());
+        let owed: Vec<usize> = cell.peek(|hold| hold.owed().collect());
         let nodes = owed
             .into_iter()
             .filter_map(|node| names.get(node))
@@ -284,7 +284,7 @@ impl Future for Lost {
 /// Waits for the loss by a timer of its own: no other task has to run for it to be on time.
 async fn watch(cell: Arc<Cell>) -> LossCause {
     loop {
-        let loss_at = cell.read(|hold, _| hold.loss_at());
+        let loss_at = cell.peek(Hold::loss_at);
         tokio::select! {
             biased;
             cause = cell.wait(|cell| cell.read(|hold, now| hold.loss(now))) => return cause,

@@ -213,7 +213,10 @@ impl Attempt {
     /// How the attempt ended; `None` if the client was closed. The clock has the last word.
     async fn verdict(&self) -> Option<Verdict> {
         let closed = || self.cell.engine().is_closed();
-        let verdict = |cell: &Arc<Cell>| cell.feed(Hold::take).map(Some);
+        let verdict = |cell: &Arc<Cell>| {
+            cell.peek(Hold::verdict)?;
+            cell.feed(Hold::take).map(Some)
+        };
         self.cell
             .wait(|cell| if closed() { Some(None) } else { verdict(cell) })
             .await

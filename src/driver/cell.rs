@@ -37,6 +37,15 @@ struct State {
     /// The nodes whose news this cell is told, one bit each.
     told: u32,
     settled: bool,
+    /// The latest moment that anybody was shown: nothing is decided before it.
+    latest: Moment,
+}
+
+impl State {
+    fn show(&mut self, now: Moment) -> Moment {
+        self.latest = self.latest.max(now);
+        self.latest
+    }
 }
 
 /// For each node: has its command been written, or taken back? Whoever comes first wins.
@@ -77,6 +86,7 @@ impl Cell {
                 armed: None,
                 told: 0,
                 settled: false,
+                latest: Moment::default(),
             }),
             acquire: Claims::default(),
             extension: Mutex::default(),
@@ -100,11 +110,17 @@ impl Cell {
         &self.token
     }
 
+    /// Looks at what does not depend on the time.
+    pub(crate) fn peek<R>(&self, look: impl FnOnce(&Hold) -> R) -> R {
+        look(&self.state().hold)
+    }
+
     /// Looks at the hold without feeding it.
     pub(crate) fn read<R>(&self, look: impl FnOnce(&Hold, Moment) -> R) -> R {
         // The clock is read under the lock: what was decided before is never after "now".
-        let state = self.state();
-        look(&state.hold, self.engine.clock().now())
+        let mut state = self.state();
+        let now = state.show(self.engine.clock().now());
+        look(&state.hold, now)
     }
 
     /// Feeds the hold one input and carries out what follows from it.
@@ -112,11 +128,13 @@ impl Cell {
         self: &Arc<Self>,
         input: impl FnOnce(&mut Hold, Moment, &mut dyn Outbox) -> R,
     ) -> R {
-        self.feed_and(input, |_| {})
+        self.feed_and(None, input, |_| {})
     }
 
+    /// `at`: when the clock was looked at for this input, if it was.
     fn feed_and<R>(
         self: &Arc<Self>,
+        at: Option<Moment>,
         input: impl FnOnce(&mut Hold, Moment, &mut dyn Outbox) -> R,
         prepare: impl FnOnce(&mut State),
     ) -> R {
@@ -126,7 +144,9 @@ impl Cell {
         };
         let mut state = self.state();
         prepare(&mut state);
-        let result = input(&mut state.hold, self.engine.clock().now(), &mut post);
+        let now = at.unwrap_or_else(|| self.engine.clock().now());
+        let now = state.show(now);
+        let result = input(&mut state.hold, now, &mut post);
         let news = self.listen(&mut state);
         let settled = self.arm(&mut state);
         drop(state);
@@ -136,9 +156,7 @@ impl Cell {
         if settled {
             self.engine.on_settled();
         }
-        if post.wake || settled {
-            self.engine.on_progress();
-        }
+        self.engine.on_progress();
         for (node, news) in news {
             self.on_news(node, news);
         }
@@ -163,6 +181,9 @@ impl Cell {
 
     /// Ends the attempt or the hold and sees to it that nothing is left. Never blocks.
     pub(crate) fn release(self: &Arc<Self>, cause: LossCause) {
+        if self.peek(Hold::is_releasing) {
+            return;
+        }
         self.feed(|hold, now, outbox| hold.release(cause, now, outbox));
     }
 
@@ -171,7 +192,7 @@ impl Cell {
     }
 
     pub(crate) fn on_timer(self: &Arc<Self>, at: Moment) {
-        self.feed_and(Hold::on_deadline, |state| {
+        self.feed_and(None, Hold::on_deadline, |state| {
             if state.armed == Some(at) {
                 state.armed = None;
             }
@@ -266,8 +287,12 @@ impl Caller for Cell {
         }
     }
 
-    fn on_reply(self: Arc<Self>, node: usize, command: Command, reply: Reply) {
-        self.feed(|hold, now, outbox| hold.on_reply(node, command, reply, now, outbox));
+    fn on_reply(self: Arc<Self>, node: usize, command: Command, reply: Reply, at: Option<Moment>) {
+        self.feed_and(
+            at,
+            |hold, now, outbox| hold.on_reply(node, command, reply, now, outbox),
+            |_| {},
+        );
     }
 }
 
@@ -298,6 +323,10 @@ impl Outbox for Post<'_> {
         self.cell
             .engine
             .submit(node, Request::new(caller, node, command))
+    }
+
+    fn trouble(&self, node: usize) -> Option<Arc<str>> {
+        self.cell.engine.standing(node).error
     }
 
     fn withdraw(&mut self, node: usize, command: Command) -> bool {

@@ -238,7 +238,7 @@ impl Engine {
         self.unsettled.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// A lock has changed: whoever closes the client wants to know.
+    /// A lock may have changed: whoever closes the client wants to know.
     pub(crate) fn on_progress(&self) {
         if self.is_closed() {
             self.changed.notify_waiters();

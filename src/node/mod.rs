@@ -13,6 +13,7 @@ use crate::clock::Clock;
 use crate::quorum::hold::{Command, Reply};
 use crate::quorum::ledger::{Carrier, ConnectionId, News};
 use crate::quorum::trust::Identities;
+use crate::quorum::validity::Moment;
 use crate::quorum::vote::{Unsent, Vote};
 use crate::token::{Entropy, Token};
 
@@ -91,7 +92,8 @@ pub(crate) trait Caller: Send + Sync {
     fn token(&self) -> &Token;
     /// May the command still be written? If so it counts as written from here on.
     fn claim(&self, node: usize, command: Command) -> bool;
-    fn on_reply(self: Arc<Self>, node: usize, command: Command, reply: Reply);
+    /// `at`: by when a server's reply had come. One look at the clock serves all that came together.
+    fn on_reply(self: Arc<Self>, node: usize, command: Command, reply: Reply, at: Option<Moment>);
 }
 
 /// One command for one node, with the way back.
@@ -147,16 +149,17 @@ impl Request {
         reason
     }
 
-    /// The server's answer.
-    pub(crate) fn answer(mut self, vote: Vote, error: Option<Arc<str>>) {
+    /// The server's answer, which had come by `at`.
+    pub(crate) fn answer(mut self, vote: Vote, error: Option<Arc<str>>, at: Moment) {
         let carrier = self
             .written_to
             .map_or(Carrier::NotWritten, Carrier::Answered);
-        self.reply(Reply {
+        let reply = Reply {
             vote,
             carrier,
             error,
-        });
+        };
+        self.reply(reply, Some(at));
     }
 
     /// There will be no answer: the connection ended, or never began.
@@ -169,16 +172,17 @@ impl Request {
             Some(connection) => (Vote::Unknown, Carrier::Broken(connection)),
             None => (Vote::Unsent(reason), Carrier::NotWritten),
         };
-        self.reply(Reply {
+        let reply = Reply {
             vote,
             carrier,
             error,
-        });
+        };
+        self.reply(reply, None);
     }
 
-    fn reply(&mut self, reply: Reply) {
+    fn reply(&mut self, reply: Reply, at: Option<Moment>) {
         if let Some(caller) = self.caller.take() {
-            caller.on_reply(self.node, self.command, reply);
+            caller.on_reply(self.node, self.command, reply, at);
         }
     }
 }

@@ -38,6 +38,10 @@ pub(crate) struct Reply {
 pub(crate) trait Outbox {
     /// Hands a command to a node, in order. A refusal means it was not and will not be written.
     fn submit(&mut self, node: usize, command: Command) -> Result<(), Unsent>;
+    /// What went wrong at a node that has just refused a command, in one line, where it is known.
+    fn trouble(&self, _node: usize) -> Option<Arc<str>> {
+        None
+    }
     /// Takes an acquire or an extension back if it is still unwritten; no reply follows then.
     fn withdraw(&mut self, node: usize, command: Command) -> bool;
     /// Something that callers wait for has changed.
@@ -149,11 +153,12 @@ impl Hold {
         for node in 0..self.ledger.len() {
             match outbox.submit(node, Command::Acquire { ttl }) {
                 Ok(()) => self.ledger.on_acquire_sent(node),
-                Err(reason) => unsent.push((node, reason)),
+                Err(reason) => unsent.push((node, reason, outbox.trouble(node))),
             }
         }
-        for (node, reason) in unsent {
-            let verdict = self.round.on_vote(node, Vote::Unsent(reason), None, now);
+        for (node, reason, trouble) in unsent {
+            let vote = Vote::Unsent(reason);
+            let verdict = self.round.on_vote(node, vote, trouble, now);
             self.on_verdict(verdict, now, outbox);
         }
     }
@@ -180,8 +185,13 @@ impl Hold {
             .or_else(|| (now >= self.loss_at()).then_some(LossCause::Expired))
     }
 
+    /// Has its removal begun? Nothing ends that.
+    pub(crate) const fn is_releasing(&self) -> bool {
+        matches!(self.phase, Phase::Releasing { .. })
+    }
+
     pub(crate) fn is_settled(&self) -> bool {
-        matches!(self.phase, Phase::Releasing { .. }) && self.ledger.is_settled()
+        self.is_releasing() && self.ledger.is_settled()
     }
 
     pub(crate) fn owed(&self) -> impl Iterator<Item = usize> + '_ {
@@ -249,6 +259,7 @@ impl Hold {
             carrier,
             error,
         } = reply;
+        let confirmed = self.removal().confirmed;
         match command {
             Command::Acquire { .. } => {
                 self.ledger.on_acquire_reply(node, vote, carrier);
@@ -271,10 +282,13 @@ impl Hold {
                 }
                 self.ledger
                     .on_release_reply(node, vote, carrier, now, outbox);
-                outbox.wake();
             }
         }
         self.check_loss(now, outbox);
+        // Whatever the command was: an acquire's late answer may be what confirms a removal.
+        if self.is_releasing() && !confirmed && self.removal().confirmed {
+            outbox.wake();
+        }
     }
 
     pub(crate) fn on_news(
@@ -285,7 +299,7 @@ impl Hold {
         outbox: &mut dyn Outbox,
     ) {
         self.ledger.on_news(node, news, now, outbox);
-        if matches!(self.phase, Phase::Releasing { .. }) {
+        if self.is_releasing() {
             outbox.wake();
         }
     }
@@ -351,7 +365,8 @@ impl Hold {
         let mut verdict = None;
         for node in 0..self.ledger.len() {
             if let Err(reason) = outbox.submit(node, command) {
-                let decided = round.on_vote(node, Vote::Unsent(reason), None, now);
+                let trouble = outbox.trouble(node);
+                let decided = round.on_vote(node, Vote::Unsent(reason), trouble, now);
                 verdict = verdict.or(decided);
             }
         }
@@ -428,7 +443,7 @@ impl Hold {
 
     /// Nothing of this lock is wanted any more: take back what is unwritten, release the rest.
     fn end(&mut self, cause: LossCause, now: Moment, outbox: &mut dyn Outbox) {
-        if matches!(self.phase, Phase::Releasing { .. }) {
+        if self.is_releasing() {
             return;
         }
         self.lost = Some(cause);

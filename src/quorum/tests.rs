@@ -23,6 +23,7 @@ struct Nodes {
     sent: Vec<(usize, Command)>,
     down: Vec<usize>,
     unwritten: Vec<usize>,
+    wakes: usize,
 }
 
 impl Nodes {
@@ -53,7 +54,9 @@ impl Outbox for Nodes {
         self.unwritten.contains(&node)
     }
 
-    fn wake(&mut self) {}
+    fn wake(&mut self) {
+        self.wakes += 1;
+    }
 }
 
 fn at(millis: u64) -> Moment {
@@ -490,6 +493,31 @@ fn a_release_is_confirmed_when_no_quorum_can_hold_the_key() {
     );
     assert!(hold.removal().confirmed);
     assert_eq!((hold.removal().deleted, hold.removal().remaining), (3, 2));
+}
+
+#[test]
+fn callers_are_woken_once_when_a_release_is_confirmed_by_whatever_answer() {
+    for last in [
+        (1, Command::Release, Vote::Granted),
+        (2, Command::Acquire { ttl: TTL }, HELD),
+    ] {
+        let mut nodes = Nodes::default();
+        let mut hold = started(&mut nodes, 3);
+        votes(
+            &mut hold,
+            &mut nodes,
+            &[(0, Vote::Granted), (1, Vote::Granted)],
+        );
+        hold.release(LossCause::Released, at(2), &mut nodes);
+        nodes.wakes = 0;
+        let mut reply = |node, command, vote| {
+            hold.on_reply(node, command, answered(vote), at(3), &mut nodes);
+            (hold.removal().confirmed, nodes.wakes)
+        };
+        assert_eq!(reply(0, Command::Release, Vote::Granted), (false, 0));
+        assert_eq!(reply(last.0, last.1, last.2), (true, 1));
+        assert_eq!(reply(2, Command::Release, HELD), (true, 1));
+    }
 }
 
 #[test]

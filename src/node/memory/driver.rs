@@ -222,10 +222,11 @@ impl Driver {
                     let Reply::Vote(vote, error) = reply else { return Some(failure("connection reset")) };
                     let Some(request) = self.unanswered.pop_front() else { continue };
                     self.gate.answered(1);
-                    if breaker.on_reply(!self.unanswered.is_empty(), self.context.clock.now()) {
+                    let now = self.context.clock.now();
+                    if breaker.on_reply(!self.unanswered.is_empty(), now) {
                         self.link(Link::Up, None);
                     }
-                    request.answer(vote, error);
+                    request.answer(vote, error, now);
                 }
                 request = self.queue.recv(), if is_wanted => match request {
                     Some(request) => self.write(request, id, &connection, &mut breaker),

@@ -64,8 +64,9 @@ impl Driver {
                 Some(result) = replies.next(), if !replies.is_empty() => match result {
                     Ok(values) => {
                         let sent = unanswered.pop_front().unwrap_or_default();
-                        self.answer(sent, values, &mut outgoing.again);
-                        if breaker.on_reply(!unanswered.is_empty(), self.context.clock.now()) {
+                        let now = self.context.clock.now();
+                        self.answer(sent, values, now, &mut outgoing.again);
+                        if breaker.on_reply(!unanswered.is_empty(), now) {
                             self.link(Link::Up, None);
                         }
                     }
@@ -140,7 +141,7 @@ impl Driver {
     }
 
     /// Hands out the replies of one pipeline.
-    fn answer(&self, sent: Vec<Sent>, values: Vec<Value>, again: &mut Vec<Request>) {
+    fn answer(&self, sent: Vec<Sent>, values: Vec<Value>, now: Moment, again: &mut Vec<Request>) {
         for ((request, form), value) in sent.into_iter().zip(values) {
             if form == Form::Hash && commands::is_unknown_script(&value) {
                 again.push(request);
@@ -148,7 +149,7 @@ impl Driver {
             }
             let (vote, error) = commands::vote(&request, &value);
             self.gate.answered(1);
-            request.answer(vote, error);
+            request.answer(vote, error, now);
         }
     }
 }

@@ -88,7 +88,7 @@ impl Caller for Probe {
         !self.withdrawn.load(Ordering::Relaxed)
     }
 
-    fn on_reply(self: Arc<Self>, node: usize, _: Command, reply: Reply) {
+    fn on_reply(self: Arc<Self>, node: usize, _: Command, reply: Reply, _: Option<Moment>) {
         self.trace.push(&format!(
             "{node}: {} {}, {:?}",
             self.name, reply.vote, reply.carrier
