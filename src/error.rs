@@ -119,8 +119,11 @@ impl Unacquired {
     }
 }
 
-/// Why a lock was not acquired. In every case no lock key of this request is left behind on a node
-/// that can be reached: the client releases what was, or may have been, granted.
+/// Why a lock was not acquired.
+///
+/// In every case the client releases what was, or may have been, granted, and goes on until no lock
+/// key of this request is on any node that can be reached. Only if its runtime has ended, the ttl
+/// has to do it.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum AcquireError {

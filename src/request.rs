@@ -20,12 +20,15 @@ use crate::quorum::round::Verdict;
 use crate::quorum::validity::Moment;
 
 /// For how long an acquisition tries.
+///
+/// It gives up as soon as its next attempt would begin at or after the end. An attempt that began
+/// before is not cut short: so the last answer may come up to one round time-out late.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Wait {
-    /// One attempt.
+    /// One attempt. A client's first one waits up to 1 s for its nodes to be connected.
     Once,
-    /// Until so long after the first poll, connecting and all rounds included.
+    /// Until so long after the first poll, connecting and pauses included.
     For(Duration),
     /// Until it is acquired.
     Forever,
@@ -39,7 +42,30 @@ impl From<Duration> for Wait {
 
 /// A request for a lock, to be awaited.
 ///
-/// Nothing is sent before its first poll.
+/// Nothing is sent before its first poll. The lock that it brings is a [`Guard`].
+///
+/// # Errors
+///
+/// Awaiting it fails with an [`AcquireError`], which tells contention from an outage, and carries
+/// what each node said.
+///
+/// # Cancel safety
+///
+/// As for its future, [`Acquiring`].
+///
+/// # Examples
+///
+/// ```no_run
+/// # use std::time::Duration;
+/// # async fn example(redlock: redlock_quorum::Redlock) -> Result<(), Box<dyn std::error::Error>> {
+/// match redlock.acquire("invoices").wait(Duration::from_millis(500)).await {
+///     Ok(guard) => { guard.release().await?; }
+///     Err(error) if error.is_contended() => println!("somebody else is at it"),
+///     Err(error) => return Err(error.into()),
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "a request does nothing unless it is awaited"]
 #[derive(Debug)]
 pub struct Acquire {

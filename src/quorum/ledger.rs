@@ -42,7 +42,7 @@ pub(crate) enum News {
 }
 
 /// The pause before a refused release is sent again.
-const RETRY: Duration = Duration::from_millis(100);
+pub(crate) const RETRY: Duration = Duration::from_millis(100);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Presence {
