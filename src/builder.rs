@@ -9,12 +9,14 @@ use redis::{Client, ConnectionAddr, IntoConnectionInfo};
 use tokio::runtime::Handle;
 
 use crate::client::Redlock;
-use crate::driver::engine::default_round_timeout;
+use crate::driver::engine::{Engine, default_round_timeout};
 use crate::error::{BuildError, InvalidRequest};
 use crate::node::Node;
 #[cfg(feature = "testkit")]
 use crate::node::memory::MemoryNode;
 use crate::node::redis::RedisNode;
+use crate::quorum::hold::Terms;
+use crate::quorum::renewal::Renewal;
 use crate::request::Wait;
 use crate::token::Entropy;
 
@@ -335,6 +337,17 @@ impl Config {
             bytes if bytes > LONGEST_RESOURCE => Err(InvalidRequest::ResourceTooLong { bytes }),
             _ if key.starts_with(RESERVED) => Err(InvalidRequest::ReservedResource),
             _ => Ok(key),
+        }
+    }
+
+    /// What a lock of this ttl is asked for with.
+    pub(crate) fn terms(&self, ttl: Duration, renewal: Renewal, engine: &Engine) -> Terms {
+        let (round_timeout, jitter) = (self.round_timeout(ttl), engine.entropy().jitter());
+        Terms {
+            ttl,
+            round_timeout,
+            renewal,
+            jitter,
         }
     }
 

@@ -112,7 +112,10 @@ pub mod docs;
 mod driver;
 mod error;
 mod guard;
+mod lease;
+mod lost;
 mod node;
+mod owner;
 mod quorum;
 mod request;
 pub mod telemetry;
@@ -125,9 +128,13 @@ pub use redis;
 pub use self::builder::Builder;
 pub use self::client::{Drained, Redlock};
 pub use self::error::{
-    AcquireError, BuildError, ExtendError, InvalidRequest, ReleaseError, Unacquired, UsingError,
+    AcquireError, AttachError, BuildError, ExtendError, InvalidRequest, ReleaseError, Unacquired,
+    UsingError,
 };
-pub use self::guard::{Guard, Lost, Released};
+pub use self::guard::{Guard, Released};
+pub use self::lease::Lease;
+pub use self::lost::Lost;
+pub use self::owner::Owner;
 pub use self::quorum::hold::LossCause;
 pub use self::quorum::renewal::Renewal;
 pub use self::quorum::vote::{NodeError, NodeVote, Refusal, Tally, Unsent, Vote};

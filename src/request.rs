@@ -8,13 +8,14 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use crate::client::Redlock;
-use crate::driver::cell::Cell;
+use crate::driver::attempt::Attempt;
 use crate::driver::engine::Engine;
-use crate::error::{AcquireError, InvalidRequest, Unacquired, UsingError};
+use crate::error::{AcquireError, ExtendError, InvalidRequest, UsingError};
 use crate::guard::Guard;
 use crate::node::redis::connection::CONNECT_TIMEOUT;
+use crate::owner::{Slots, held};
 use crate::quorum::backoff::Backoff;
-use crate::quorum::hold::{Hold, LossCause, Terms};
+use crate::quorum::hold::Hold;
 use crate::quorum::renewal::Renewal;
 use crate::quorum::round::Verdict;
 use crate::quorum::validity::Moment;
@@ -74,6 +75,7 @@ pub struct Acquire {
     ttl: Duration,
     wait: Wait,
     renewal: Renewal,
+    owner: Option<Arc<Slots>>,
 }
 
 impl Acquire {
@@ -85,7 +87,13 @@ impl Acquire {
             ttl,
             wait,
             renewal: Renewal::default(),
+            owner: None,
         }
+    }
+
+    pub(crate) fn owned_by(mut self, owner: Arc<Slots>) -> Self {
+        self.owner = Some(owner);
+        self
     }
 
     /// How long the nodes keep the lock unless it is extended, instead of the client's default.
@@ -160,6 +168,42 @@ impl Acquire {
         }
         let engine = self.redlock.engine()?;
         let began = engine.clock().now();
+        let Some(owner) = &self.owner else {
+            return self.contend(&engine, &key, began).await;
+        };
+        let slot = owner.slot(&key);
+        let mut slot = slot.lock().await;
+        if let Some(guard) = held(&slot) {
+            return self.nest(guard).await;
+        }
+        let guard = self.contend(&engine, &key, began).await?;
+        *slot = Arc::downgrade(guard.held());
+        Ok(guard)
+    }
+
+    /// The owner holds it already.
+    async fn nest(&self, guard: Guard) -> Result<Guard, AcquireError> {
+        if let Some(cause) = guard.loss() {
+            return Err(AcquireError::Lost(cause));
+        }
+        if self.ttl <= guard.ttl() {
+            return Ok(guard);
+        }
+        match guard.extend(self.ttl).await {
+            Ok(_until) => Ok(guard),
+            Err(ExtendError::Lost(cause)) => Err(AcquireError::Lost(cause)),
+            Err(ExtendError::NoQuorum(how)) => Err(AcquireError::NoQuorum(how)),
+            Err(ExtendError::InvalidRequest(problem)) => Err(problem.into()),
+        }
+    }
+
+    /// Tries until it is acquired or the time is over.
+    async fn contend(
+        &self,
+        engine: &Arc<Engine>,
+        key: &str,
+        began: Moment,
+    ) -> Result<Guard, AcquireError> {
         let deadline = match self.wait {
             Wait::Once => Some(began),
             Wait::For(limit) => Some(began.after(limit)),
@@ -177,32 +221,41 @@ impl Acquire {
             if engine.is_closed() || engine.is_abandoned() {
                 return Err(AcquireError::Closed);
             }
-            let terms = Terms {
-                ttl: self.ttl,
-                round_timeout: config.round_timeout(self.ttl),
-                renewal: self.renewal,
-                jitter: engine.entropy().jitter(),
-            };
-            let attempt = Attempt::start(&engine, &key, &terms)?;
+            let terms = self.redlock.config().terms(self.ttl, self.renewal, engine);
+            let token = engine
+                .entropy()
+                .token()
+                .ok_or(InvalidRequest::NoRandomness)?;
+            let attempt = Attempt::start(engine, key, token, &terms, Hold::start);
             let Some(verdict) = attempt.verdict().await else {
                 return Err(AcquireError::Closed);
             };
             if verdict == Verdict::Won {
-                return Ok(Guard::new(attempt.keep(), self.resource, self.redlock));
+                let resource = self.resource.clone();
+                return Ok(Guard::new(attempt.keep(), resource, self.redlock.clone()));
             }
             let now = engine.clock().now();
             if deadline.is_some_and(|deadline| now >= deadline) {
-                return Err(attempt.failure(verdict, now.since(began)));
+                return Err(failure(&attempt, verdict, now.since(began)));
             }
             drop(attempt);
             let resume = now.after(backoff.next(engine.entropy().jitter()));
             // The last attempt begins at the deadline, if it comes to that.
             pause(
-                &engine,
+                engine,
                 deadline.map_or(resume, |deadline| resume.min(deadline)),
             )
             .await;
         }
+    }
+}
+
+fn failure(attempt: &Attempt, verdict: Verdict, waited: Duration) -> AcquireError {
+    let how = attempt.tally(waited);
+    match verdict {
+        Verdict::Contended => AcquireError::Contended(how),
+        Verdict::NoQuorum => AcquireError::NoQuorum(how),
+        Verdict::Won | Verdict::TooLate => AcquireError::TooLate(how),
     }
 }
 
@@ -248,58 +301,5 @@ impl Future for Acquiring {
 impl fmt::Debug for Acquiring {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Acquiring").finish_non_exhaustive()
-    }
-}
-
-/// One attempt: given up when it is dropped, unless it is kept.
-struct Attempt {
-    cell: Arc<Cell>,
-    kept: bool,
-}
-
-impl Attempt {
-    fn start(engine: &Arc<Engine>, key: &str, terms: &Terms) -> Result<Self, InvalidRequest> {
-        let token = engine
-            .entropy()
-            .token()
-            .ok_or(InvalidRequest::NoRandomness)?;
-        Ok(Self {
-            cell: Cell::start(engine, key, token, terms),
-            kept: false,
-        })
-    }
-
-    /// How the attempt ended; `None` if the client was closed. The clock has the last word.
-    async fn verdict(&self) -> Option<Verdict> {
-        let closed = || self.cell.engine().is_closed();
-        let verdict = |cell: &Arc<Cell>| {
-            cell.peek(Hold::verdict)?;
-            cell.feed(Hold::take).map(Some)
-        };
-        self.cell
-            .wait(|cell| if closed() { Some(None) } else { verdict(cell) })
-            .await
-    }
-
-    fn failure(&self, verdict: Verdict, waited: Duration) -> AcquireError {
-        let how = Unacquired::new(self.cell.tally(), waited);
-        match verdict {
-            Verdict::Contended => AcquireError::Contended(how),
-            Verdict::NoQuorum => AcquireError::NoQuorum(how),
-            Verdict::Won | Verdict::TooLate => AcquireError::TooLate(how),
-        }
-    }
-
-    fn keep(mut self) -> Arc<Cell> {
-        self.kept = true;
-        Arc::clone(&self.cell)
-    }
-}
-
-impl Drop for Attempt {
-    fn drop(&mut self) {
-        if !self.kept {
-            self.cell.release(LossCause::Released);
-        }
     }
 }

@@ -68,8 +68,14 @@ impl Claims {
 }
 
 impl Cell {
-    /// Makes the attempt and begins its round.
-    pub(crate) fn start(engine: &Arc<Engine>, key: &str, token: Token, terms: &Terms) -> Arc<Self> {
+    /// Makes a hold and feeds it its first input.
+    pub(crate) fn start(
+        engine: &Arc<Engine>,
+        key: &str,
+        token: Token,
+        terms: &Terms,
+        begin: impl FnOnce(&mut Hold, Moment, &mut dyn Outbox),
+    ) -> Arc<Self> {
         let hold = Hold::new(engine.nodes().len(), terms);
         let cell = Arc::new(Self {
             id: engine.next_id(),
@@ -90,7 +96,7 @@ impl Cell {
             extending: tokio::sync::Mutex::default(),
         });
         engine.on_begun();
-        cell.feed(Hold::start);
+        cell.feed(begin);
         cell
     }
 

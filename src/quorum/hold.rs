@@ -66,6 +66,8 @@ pub enum LossCause {
     /// The longest time that it may be held is over ([`Renewal::max_hold`](crate::Renewal::max_hold)).
     /// The nodes keep the key until the guard is dropped, or until it expires.
     MaxHold,
+    /// The guard was turned into a lease.
+    Detached,
     /// The guard was released.
     Released,
     /// The client was closed.
@@ -78,6 +80,7 @@ impl std::fmt::Display for LossCause {
             Self::Expired => "validity ended",
             Self::Gone => "the key is gone from a quorum of nodes",
             Self::MaxHold => "held for as long as it may be",
+            Self::Detached => "detached",
             Self::Released => "released",
             Self::Closed => "the client was closed",
         })
@@ -111,6 +114,15 @@ pub(crate) struct Removal {
     pub(crate) timed_out: bool,
 }
 
+/// How a hold begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Opening {
+    /// By a new key. If it fails, whatever may be there of it is removed.
+    Acquire,
+    /// By an extension of a key that somebody else may have set. If it fails, the key is left alone.
+    Attach,
+}
+
 /// What a lock was asked for with.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms {
@@ -130,6 +142,7 @@ pub(crate) struct Hold {
     pub(super) valid_until: Moment,
     pub(super) extending: Extending,
     pub(super) renewing: Renewing,
+    opening: Opening,
     lost: Option<LossCause>,
     deleted: usize,
     timed_out: bool,
@@ -151,6 +164,7 @@ impl Hold {
             valid_until: Moment::default(),
             extending: Extending::new(round_timeout),
             renewing: Renewing::new(renewal, ttl, jitter),
+            opening: Opening::Acquire,
             lost: None,
             deleted: 0,
             timed_out: false,
@@ -159,12 +173,32 @@ impl Hold {
 
     /// Begins the round at `now`, which must have been read just before (law 1).
     pub(crate) fn start(&mut self, now: Moment, outbox: &mut dyn Outbox) {
-        let ttl = self.round.ttl();
-        self.round = Round::new(self.ledger.len(), now, ttl);
+        self.open(now, outbox);
+    }
+
+    /// Takes over a lock that was detached elsewhere: one extension round, in which any node may
+    /// have the key.
+    pub(crate) fn attach(&mut self, now: Moment, outbox: &mut dyn Outbox) {
+        self.opening = Opening::Attach;
+        self.ledger.assume_everywhere();
+        self.open(now, outbox);
+    }
+
+    /// Releases a lock that was detached elsewhere.
+    pub(crate) fn disown(&mut self, now: Moment, outbox: &mut dyn Outbox) {
+        self.opening = Opening::Attach;
+        self.valid_until = now;
+        self.ledger.assume_everywhere();
+        self.end(LossCause::Released, now, outbox);
+    }
+
+    fn open(&mut self, now: Moment, outbox: &mut dyn Outbox) {
+        self.round = Round::new(self.ledger.len(), now, self.round.ttl());
         let mut unsent = Vec::new();
         for node in 0..self.ledger.len() {
-            match outbox.submit(node, Command::Acquire { ttl }) {
-                Ok(()) => self.ledger.on_acquire_sent(node),
+            match outbox.submit(node, self.opening_command()) {
+                Ok(()) if self.opening == Opening::Acquire => self.ledger.on_acquire_sent(node),
+                Ok(()) => {}
                 Err(reason) => unsent.push((node, reason, outbox.trouble(node))),
             }
         }
@@ -172,6 +206,15 @@ impl Hold {
             let vote = Vote::Unsent(reason);
             let verdict = self.round.on_vote(node, vote, trouble, now);
             self.on_verdict(verdict, now, outbox);
+        }
+    }
+
+    const fn opening_command(&self) -> Command {
+        let ttl = self.round.ttl();
+        match self.opening {
+            Opening::Acquire => Command::Acquire { ttl },
+            // Extensions of the hold itself have numbers from 1.
+            Opening::Attach => Command::Extend { ttl, number: 0 },
         }
     }
 
@@ -185,6 +228,11 @@ impl Hold {
 
     pub(crate) const fn valid_until(&self) -> Moment {
         self.valid_until
+    }
+
+    /// The ttl that the nodes were last asked for, and gave.
+    pub(crate) const fn ttl(&self) -> Duration {
+        self.renewing.ttl()
     }
 
     pub(crate) fn loss_at(&self) -> Moment {
@@ -295,6 +343,11 @@ impl Hold {
                 let verdict = self.round.on_vote(node, vote, error, now);
                 self.on_verdict(verdict, now, outbox);
             }
+            Command::Extend { number: 0, .. } => {
+                self.ledger.on_extension_reply(node, vote, carrier);
+                let verdict = self.round.on_vote(node, vote, error, now);
+                self.on_verdict(verdict, now, outbox);
+            }
             Command::Extend { number, .. } => {
                 self.ledger.on_extension_reply(node, vote, carrier);
                 self.on_extension_vote(node, number, vote, error, now, outbox);
@@ -355,7 +408,7 @@ impl Hold {
         let useful = self.loss(now).is_none()
             && validity::is_worth_having(self.round.valid_until(), self.round.ttl(), now);
         if verdict == Verdict::Won && !useful {
-            self.end(LossCause::Expired, now, outbox);
+            self.give_up(LossCause::Expired, now, outbox);
             return Some(Verdict::TooLate);
         }
         Some(verdict)
@@ -364,6 +417,30 @@ impl Hold {
     /// The request or the guard was dropped, or released.
     pub(crate) fn release(&mut self, cause: LossCause, now: Moment, outbox: &mut dyn Outbox) {
         self.check_loss(now, outbox);
+        if self.phase == Phase::Acquiring {
+            self.give_up(cause, now, outbox);
+        } else {
+            self.end(cause, now, outbox);
+        }
+    }
+
+    /// Lets go of a held lock without releasing it, and returns the ttl that it has; `None` if it
+    /// is not held.
+    pub(crate) fn detach(&mut self, now: Moment, outbox: &mut dyn Outbox) -> Option<Duration> {
+        self.check_loss(now, outbox);
+        if self.phase != Phase::Held {
+            return None;
+        }
+        self.ledger.forget();
+        self.end(LossCause::Detached, now, outbox);
+        Some(self.renewing.ttl())
+    }
+
+    /// The opening has failed: what was set is removed, what was found is left alone.
+    fn give_up(&mut self, cause: LossCause, now: Moment, outbox: &mut dyn Outbox) {
+        if self.opening == Opening::Attach {
+            self.ledger.forget();
+        }
         self.end(cause, now, outbox);
     }
 
@@ -375,9 +452,9 @@ impl Hold {
         if verdict == Verdict::Won {
             self.phase = Phase::Held;
             self.prolong(self.round.started_at(), self.round.ttl());
-            self.withdraw_acquire(now, outbox);
+            self.withdraw_opening(now, outbox);
         } else {
-            self.end(LossCause::Released, now, outbox);
+            self.give_up(LossCause::Released, now, outbox);
         }
         outbox.wake();
     }
@@ -410,26 +487,22 @@ impl Hold {
         self.phase = Phase::Releasing {
             report_by: now.after(self.round_timeout),
         };
-        self.withdraw_acquire(now, outbox);
+        self.withdraw_opening(now, outbox);
         self.renewing.stop();
         self.abandon_extension(now, outbox);
         self.ledger.remove(outbox);
         outbox.wake();
     }
 
-    fn withdraw_acquire(&mut self, now: Moment, outbox: &mut dyn Outbox) {
-        let command = Command::Acquire {
-            ttl: self.round.ttl(),
-        };
+    fn withdraw_opening(&mut self, now: Moment, outbox: &mut dyn Outbox) {
         for node in 0..self.ledger.len() {
-            if self.round.is_pending(node) && outbox.withdraw(node, command) {
-                self.ledger.on_acquire_reply(
-                    node,
-                    Vote::Unsent(Unsent::Decided),
-                    Carrier::NotWritten,
-                );
-                self.round
-                    .on_vote(node, Vote::Unsent(Unsent::Decided), None, now);
+            if self.round.is_pending(node) && outbox.withdraw(node, self.opening_command()) {
+                let vote = Vote::Unsent(Unsent::Decided);
+                if self.opening == Opening::Acquire {
+                    self.ledger
+                        .on_acquire_reply(node, vote, Carrier::NotWritten);
+                }
+                self.round.on_vote(node, vote, None, now);
             }
         }
     }

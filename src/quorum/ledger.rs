@@ -82,6 +82,8 @@ pub(crate) struct Ledger {
     entries: Vec<Entry>,
     /// The longest ttl any command of this lock has asked for.
     ttl: Duration,
+    /// The key was set by another client, whose stragglers we cannot know.
+    inherited: bool,
 }
 
 impl Ledger {
@@ -98,6 +100,22 @@ impl Ledger {
         Self {
             entries: vec![entry; nodes],
             ttl,
+            inherited: false,
+        }
+    }
+
+    /// Any node may have the key, or get it yet: somebody else has set it.
+    pub(crate) fn assume_everywhere(&mut self) {
+        self.inherited = true;
+        for entry in &mut self.entries {
+            entry.presence = Presence::Maybe;
+        }
+    }
+
+    /// Whatever is there is not ours to remove any more.
+    pub(crate) fn forget(&mut self) {
+        for entry in &mut self.entries {
+            entry.settle();
         }
     }
 
@@ -206,7 +224,7 @@ impl Ledger {
             if entry.removal != Removal::None {
                 continue;
             }
-            if entry.is_possible() {
+            if entry.is_possible() || self.inherited {
                 entry.send_release(node, outbox);
             } else {
                 entry.removal = Removal::Settled;
