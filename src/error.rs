@@ -79,6 +79,9 @@ pub enum InvalidRequest {
         /// The ttl asked for.
         ttl: Duration,
     },
+    /// The renewal's interval is not shorter than the ttl, or one of its limits is zero.
+    #[error("the renewal's interval must be shorter than the ttl, and nothing in it zero")]
+    UnsoundRenewal,
     /// There is no tokio runtime to drive the client: poll the request inside one, or give the
     /// builder a handle.
     #[error("there is no tokio runtime")]
@@ -242,6 +245,27 @@ impl From<InvalidRequest> for ExtendError {
     fn from(problem: InvalidRequest) -> Self {
         Self::InvalidRequest(problem)
     }
+}
+
+/// Why [`Acquire::using`](crate::Acquire::using) did not do all of its work.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum UsingError<T> {
+    /// The lock was not acquired. The section did not begin.
+    #[error(transparent)]
+    Acquire(AcquireError),
+    /// The lock was lost, and the section dropped where it was suspended. What it had done by then
+    /// is done.
+    #[error("the lock was lost while the section ran: {0}")]
+    Lost(LossCause),
+    /// The section ended while the lock was held, but the release was not confirmed.
+    #[error("the section ended, but {source}")]
+    Release {
+        /// What the section returned.
+        output: T,
+        /// Why the release was not confirmed.
+        source: ReleaseError,
+    },
 }
 
 /// Why a release could not be confirmed.

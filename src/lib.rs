@@ -125,10 +125,11 @@ pub use redis;
 pub use self::builder::Builder;
 pub use self::client::{Drained, Redlock};
 pub use self::error::{
-    AcquireError, BuildError, ExtendError, InvalidRequest, ReleaseError, Unacquired,
+    AcquireError, BuildError, ExtendError, InvalidRequest, ReleaseError, Unacquired, UsingError,
 };
 pub use self::guard::{Guard, Lost, Released};
 pub use self::quorum::hold::LossCause;
+pub use self::quorum::renewal::Renewal;
 pub use self::quorum::vote::{NodeError, NodeVote, Refusal, Tally, Unsent, Vote};
 pub use self::request::{Acquire, Acquiring, Wait};
 pub use self::token::Token;

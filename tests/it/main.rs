@@ -7,5 +7,7 @@ mod defaults;
 mod doc_lint;
 mod doc_names;
 mod life;
+mod renewal;
 mod text;
+mod using;
 mod world;
