@@ -71,7 +71,8 @@ impl Redlock {
     }
 
     /// A request for the lock on `resource`, which tries until it has waited for as long as the
-    /// client's [`wait`](Builder::wait) says. Nothing is sent before it is awaited.
+    /// client's [`wait`](Builder::wait) says. Nothing is sent before it is awaited. The lock is
+    /// renewed until its guard goes, unless [`renewal`](Acquire::renewal) says otherwise.
     ///
     /// # Examples
     ///

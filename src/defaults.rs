@@ -10,7 +10,7 @@ use crate::builder;
 use crate::driver::{engine, watchdog};
 use crate::node::redis::connection;
 use crate::node::{breaker, gate};
-use crate::quorum::{backoff, ledger};
+use crate::quorum::{backoff, ledger, renewal};
 
 /// How long the nodes keep a lock that nobody extends: [`Builder::ttl`](crate::Builder::ttl).
 pub const TTL: Duration = builder::DEFAULT_TTL;
@@ -44,6 +44,20 @@ pub const CONNECTION_REPLACED_AFTER: Duration = breaker::REPLACES_AFTER;
 
 /// The pause before a release that a node refused is sent again.
 pub const RELEASE_RETRY: Duration = ledger::RETRY;
+
+/// How long after the beginning of one renewal the next is due, give or take a tenth, for a lock of
+/// this ttl: [`Acquire::renewal`](crate::Acquire::renewal).
+#[must_use]
+pub fn renewal_interval(ttl: Duration) -> Duration {
+    let renewal = renewal::Renewal::default();
+    renewal.interval(ttl).unwrap_or(Duration::MAX)
+}
+
+/// Renewals that are due within one tick go out together. Short intervals have shorter ticks.
+pub const RENEWAL_TICK: Duration = renewal::TICK;
+
+/// The pause before a renewal without a quorum is tried again; it doubles up to a tenth of the ttl.
+pub const RENEWAL_RETRY: Duration = renewal::FIRST_RETRY;
 
 /// How often the clock is looked at while there are locks.
 pub const CLOCK_LOOK: Duration = watchdog::LOOK;

@@ -17,6 +17,10 @@ use crate::token::Token;
 
 /// A lock that is held until it is released, dropped or lost.
 ///
+/// It is renewed as its request said: by default every third of the ttl. A guard that is leaked
+/// (`std::mem::forget`) is renewed for ever, unless [`Renewal::max_hold`](crate::Renewal::max_hold)
+/// bounds it.
+///
 /// Dropping it releases the lock without waiting, on any thread. A drop on the last line of `main`
 /// may not reach the nodes before the runtime ends: [`release`](Self::release) it there, or
 /// [`close`](Redlock::close) the client.

@@ -22,14 +22,14 @@ use crate::quorum::validity::Moment;
 
 /// For how long an acquisition tries.
 ///
-/// It gives up as soon as its next attempt would begin at or after the end. An attempt that began
-/// before is not cut short: so the last answer may come up to one round time-out late.
+/// Its last attempt begins at the end of that time, and is not cut short: so the answer may come up to
+/// one round time-out later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Wait {
     /// One attempt. A client's first one waits up to 1 s for its nodes to be connected.
     Once,
-    /// Until so long after the first poll, connecting and pauses included.
+    /// Attempts until so long after the first poll, connecting and pauses included.
     For(Duration),
     /// Until it is acquired.
     Forever,

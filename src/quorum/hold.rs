@@ -60,8 +60,8 @@ pub(crate) trait Outbox {
 pub enum LossCause {
     /// Its validity ended before it was extended.
     Expired,
-    /// Too few nodes still have the key: it was deleted, evicted, or forgotten. An extension found
-    /// out; nodes are not asked otherwise.
+    /// Too few nodes still have the key: it was deleted, evicted, or forgotten. An extension,
+    /// by hand or by renewal, found out; nodes are not asked otherwise.
     Gone,
     /// The longest time that it may be held is over ([`Renewal::max_hold`](crate::Renewal::max_hold)).
     /// The nodes keep the key until the guard is dropped, or until it expires.
