@@ -23,7 +23,7 @@ pub(crate) struct Cell {
     // A std mutex: the core never blocks, and nothing is awaited under it.
     state: Mutex<State>,
     acquire: Claims,
-    extension: Mutex<(u32, Arc<Claims>)>,
+    extension: Mutex<(u32, Claims)>,
     changed: Notify,
     /// One explicit extension at a time.
     pub(crate) extending: tokio::sync::Mutex<()>,
@@ -256,7 +256,7 @@ impl Cell {
         settled
     }
 
-    fn extension_claims(&self) -> MutexGuard<'_, (u32, Arc<Claims>)> {
+    fn extension_claims(&self) -> MutexGuard<'_, (u32, Claims)> {
         self.extension
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -316,7 +316,7 @@ impl Outbox for Post<'_> {
         if let Command::Extend { number, .. } = command {
             let mut current = self.cell.extension_claims();
             if current.0 != number {
-                *current = (number, Arc::default());
+                *current = (number, Claims::default());
             }
         }
         let caller = Arc::clone(self.cell);

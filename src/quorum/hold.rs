@@ -147,7 +147,7 @@ impl Hold {
     /// Begins the round at `now`, which must have been read just before (law 1).
     pub(crate) fn start(&mut self, now: Moment, outbox: &mut dyn Outbox) {
         let ttl = self.round.ttl();
-        self.round = Round::new(self.ledger.len(), now, ttl);
+        self.round.begin(now);
         let mut unsent = Vec::new();
         for node in 0..self.ledger.len() {
             match outbox.submit(node, Command::Acquire { ttl }) {
