@@ -18,18 +18,20 @@ use crate::node::redis::RedisNode;
 use crate::request::Wait;
 use crate::token::Entropy;
 
-const DEFAULT_TTL: Duration = Duration::from_secs(10);
-const DEFAULT_MAX_TTL: Duration = Duration::from_secs(60);
-const DEFAULT_WAIT: Duration = Duration::from_secs(10);
-const SHORTEST_TTL: Duration = Duration::from_millis(20);
-const MOST_NODES: usize = 31;
-const LONGEST_RESOURCE: usize = 512;
+pub(crate) const DEFAULT_TTL: Duration = Duration::from_secs(10);
+pub(crate) const DEFAULT_MAX_TTL: Duration = Duration::from_secs(60);
+pub(crate) const DEFAULT_WAIT: Duration = Duration::from_secs(10);
+pub(crate) const SHORTEST_TTL: Duration = Duration::from_millis(20);
+pub(crate) const MOST_NODES: usize = 31;
+pub(crate) const LONGEST_RESOURCE: usize = 512;
 /// Keys of our own stand under this.
 const RESERVED: &str = "redlock-quorum:";
 
 /// Settings of a [`Redlock`] client, and their defaults.
 ///
-/// The same settings, `max_ttl` and `prefix` above all, belong to every client of a fleet of nodes.
+/// The list of nodes, `max_ttl` and `prefix` must be the same for every client of a fleet. All
+/// defaults stand in [`defaults`](crate::defaults), with their reasons in
+/// [`docs::operations`](crate::docs::operations).
 #[must_use]
 #[derive(Clone)]
 pub struct Builder {
@@ -139,8 +141,9 @@ impl Builder {
         builder
     }
 
-    /// Adds independent masters by URL: `redis://`, `rediss://` (feature `tls-rustls`) or
-    /// `unix://`, with user, password and database as they need.
+    /// Adds independent masters by URL: `redis://`, `rediss://` (feature `tls-rustls`; rustls needs a
+    /// crypto provider, see [`docs::operations`](crate::docs::operations)) or `unix://`, with user,
+    /// password and database as they need.
     pub fn nodes<U: Into<String>>(mut self, urls: impl IntoIterator<Item = U>) -> Self {
         self.nodes
             .extend(urls.into_iter().map(|url| NodeSpec::Url(url.into())));
@@ -162,13 +165,15 @@ impl Builder {
         self
     }
 
-    /// The longest ttl that any client of these nodes may ask for. Default 60 s.
+    /// The longest ttl that any client of these nodes may ask for. Default 60 s. For so long a node
+    /// that restarted without its data has to be kept out: by hand, in this version.
     pub const fn max_ttl(mut self, max_ttl: Duration) -> Self {
         self.max_ttl = max_ttl;
         self
     }
 
-    /// How long [`Redlock::acquire`] tries, connecting and all rounds included. Default 10 s.
+    /// How long [`Redlock::acquire`] tries, connecting and pauses included: see [`Wait`]. Default
+    /// 10 s.
     pub fn wait(mut self, wait: impl Into<Wait>) -> Self {
         self.wait = wait.into();
         self

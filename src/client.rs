@@ -80,12 +80,14 @@ impl Redlock {
         Acquire::new(self.clone(), resource.into())
     }
 
-    /// A request that makes one attempt: [`acquire`](Self::acquire) with [`Wait::Once`].
+    /// A request that makes one attempt: [`acquire`](Self::acquire) with [`Wait::Once`]. It lasts a
+    /// round time-out at most, and while a new client connects up to 1 s more.
     pub fn try_acquire(&self, resource: impl Into<String>) -> Acquire {
         self.acquire(resource).wait(Wait::Once)
     }
 
-    /// Ends the client and all its clones: the last line of `main`.
+    /// Ends the client and all its clones: the last line of `main`. Also the way to be sure that the
+    /// releases of dropped guards have reached the nodes.
     ///
     /// New and waiting acquisitions end with [`AcquireError::Closed`](crate::AcquireError::Closed);
     /// held locks are released and report [`LossCause::Closed`]. Returns when nothing is owed to a

@@ -79,6 +79,9 @@ pub enum InvalidRequest {
         /// The ttl asked for.
         ttl: Duration,
     },
+    /// The renewal's interval is not shorter than the ttl, or one of its limits is zero.
+    #[error("the renewal's interval must be shorter than the ttl, and nothing in it zero")]
+    UnsoundRenewal,
     /// There is no tokio runtime to drive the client: poll the request inside one, or give the
     /// builder a handle.
     #[error("there is no tokio runtime")]
@@ -116,8 +119,11 @@ impl Unacquired {
     }
 }
 
-/// Why a lock was not acquired. In every case no lock key of this request is left behind on a node
-/// that can be reached: the client releases what was, or may have been, granted.
+/// Why a lock was not acquired.
+///
+/// In every case the client releases what was, or may have been, granted, and goes on until no lock
+/// key of this request is on any node that can be reached. Only if its runtime has ended, the ttl
+/// has to do it.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum AcquireError {
@@ -239,6 +245,27 @@ impl From<InvalidRequest> for ExtendError {
     fn from(problem: InvalidRequest) -> Self {
         Self::InvalidRequest(problem)
     }
+}
+
+/// Why [`Acquire::using`](crate::Acquire::using) did not do all of its work.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum UsingError<T> {
+    /// The lock was not acquired. The section did not begin.
+    #[error(transparent)]
+    Acquire(AcquireError),
+    /// The lock was lost, and the section dropped where it was suspended. What it had done by then
+    /// is done.
+    #[error("the lock was lost while the section ran: {0}")]
+    Lost(LossCause),
+    /// The section ended while the lock was held, but the release was not confirmed.
+    #[error("the section ended, but {source}")]
+    Release {
+        /// What the section returned.
+        output: T,
+        /// Why the release was not confirmed.
+        source: ReleaseError,
+    },
 }
 
 /// Why a release could not be confirmed.

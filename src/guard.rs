@@ -72,10 +72,10 @@ impl Guard {
 
     /// Waits until the lock is lost. The future is `'static`: it can watch from another task.
     ///
-    /// It fires between one and two milliseconds before [`valid_until`](Self::valid_until), by a
-    /// timer of its own; earlier if so few nodes still have the key that the lock cannot be
-    /// extended; and at once when the guard is released or dropped, or the client closed. Loss is
-    /// final.
+    /// Its timer is set between one and two milliseconds before [`valid_until`](Self::valid_until),
+    /// because timers may be a millisecond late, and waits for no reply and no other task. It fires
+    /// earlier if an extension finds so few nodes with the key that the lock cannot be extended;
+    /// and at once when the guard is released or dropped, or the client closed. Loss is final.
     ///
     /// # Cancel safety
     ///
@@ -110,7 +110,8 @@ impl Guard {
     ///
     /// # Cancel safety
     ///
-    /// If dropped, the extension that is under way goes on, and counts if it succeeds in time.
+    /// If dropped, the extension that is under way goes on, and counts if it succeeds in time. One
+    /// that was still waiting for an earlier one to end is not sent.
     ///
     /// # Examples
     ///
@@ -174,7 +175,7 @@ impl Guard {
     ///
     /// # Cancel safety
     ///
-    /// If dropped after its first poll, the lock is released all the same.
+    /// If dropped at any point, the lock is released all the same.
     ///
     /// # Examples
     ///
@@ -245,13 +246,18 @@ impl fmt::Debug for Guard {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Released {
-    /// The lock had been lost, or no node had its key any more.
+    /// The lock had been lost, or no node that had answered by then had its key any more.
     pub already_gone: bool,
     /// How many nodes had deleted the key when the release returned; others may follow.
     pub deleted: usize,
 }
 
 /// Resolves when a lock is lost, and tells why. See [`Guard::lost`].
+///
+/// # Cancel safety
+///
+/// Dropping it loses nothing: loss is final, and every other `Lost` of the guard tells it too. It
+/// keeps nothing locked: the guard alone does.
 #[must_use = "futures do nothing unless they are polled"]
 pub struct Lost {
     cell: Arc<Cell>,

@@ -1,8 +1,114 @@
-//! A Redlock quorum client for Rust.
+//! A lock that is held when a majority of N independent Redis or Valkey masters has granted it, and
+//! that tells its holder in time when it can no longer be relied on: a client for the Redlock
+//! algorithm.
+//!
+//! One node is the same code with N = 1.
+//!
+//! ```no_run
+//! use std::time::Duration;
+//!
+//! use redlock_quorum::Redlock;
+//!
+//! # async fn write_invoices() {}
+//! #[tokio::main]
+//! async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     let redlock = Redlock::builder()
+//!         .nodes(["redis://a:6379", "redis://b:6379", "redis://c:6379"])
+//!         .build()?;
+//!     let guard = redlock.acquire("invoices").ttl(Duration::from_secs(30)).await?;
+//!     tokio::select! {
+//!         () = write_invoices() => { guard.release().await?; }
+//!         cause = guard.lost() => eprintln!("stopped: {cause}"),
+//!     }
+//!     redlock.close(Duration::from_secs(1)).await;
+//!     Ok(())
+//! }
+//! ```
+//!
+//! # Guarantees
+//!
+//! They hold under the assumptions of the [safety model](docs::safety): nodes do not lose
+//! acknowledged writes before their ttl is over, and clocks run at nearly the same rate.
+//!
+//! - **Exclusion.** Until [`Guard::valid_until`] no other client that plays by the rules of Redlock
+//!   is granted the same resource.
+//! - **Honest validity.** It is counted from before the first command was sent, less drift, on a
+//!   clock that also counts the sleep of the machine (on Linux).
+//! - **Loss on time.** [`Guard::lost`] needs no reply from anywhere. It resolves before validity
+//!   ends, as far as the process and the machine get to run.
+//! - **A minority costs nothing.** A round is decided by the vote that determines it. A dead or frozen
+//!   minority is not waited for.
+//! - **Nothing is left behind.** What was granted, or may have been, is released: also if a future is
+//!   dropped at any point, a reply is lost, or a command arrives late. The client goes on until it is
+//!   done, as long as its runtime lives.
+//! - **Every vote is told.** Each outcome carries its [`Tally`]: what each node said, and why.
+//!
+//! # What this is not
+//!
+//! - **No mutual exclusion for a process that is paused.** Whoever is suspended after looking at the
+//!   clock may wake up after its lock has ended. Only the resource itself can refuse a late writer,
+//!   by a fencing token. This version has no fencing tokens yet.
+//! - **No automatic renewal, yet.** A guard lasts for one ttl, unless [`Guard::extend`] is called.
+//! - **No protection, yet, against a node that comes back without its data.** It votes again at once.
+//!   Let nodes persist every write (`appendfsync always`), or keep a restarted node out for `max_ttl`.
+//! - **Not proof against eviction, deletion by hand or a node's clock that jumps.** Nodes need
+//!   `maxmemory-policy noeviction`.
+//! - **Not for Redis Cluster, Sentinel or a managed failover group as one node.** A node is an
+//!   independent master without automatic failover.
+//!
+//! # In tests
+//!
+//! With the feature `testkit` a program can be tested against servers in memory, whose network can
+//! be made to fail, on tokio's paused clock; against throw-away server processes; and through a
+//! proxy that injects faults.
+//!
+#![cfg_attr(feature = "testkit", doc = "See [`testkit`].")]
+//!
+//! ```
+//! # #[cfg(feature = "testkit")]
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use redlock_quorum::Redlock;
+//! use redlock_quorum::testkit::memory::MemoryServer;
+//!
+//! let servers = [1, 2, 3].map(MemoryServer::new);
+//! let redlock = Redlock::builder()
+//!     .memory_nodes(servers.iter().map(MemoryServer::link))
+//!     .seed(7)
+//!     .build()?;
+//! servers[0].crash();
+//! let guard = redlock.acquire("invoices").await?;
+//! assert_eq!(servers[1].get("invoices").as_deref(), Some(guard.token().as_str()));
+//! # Ok(())
+//! # }
+//! # #[cfg(not(feature = "testkit"))]
+//! # fn main() {}
+//! ```
+//!
+//! # Features
+//!
+//! | feature | default | what it adds |
+//! |---|---|---|
+//! | `tls-rustls` | no | `rediss://` URLs, by rustls with the roots of `webpki-roots` |
+//! | `testkit` | no | the tools for tests: memory servers, throw-away servers, a fault-injecting proxy, seeds |
+//!
+//! No feature changes what the others, or none, do. [`redis`] is the one public dependency, and is
+//! re-exported.
+//!
+//! # Further reading
+//!
+//! - [`docs::safety`]: what is assumed, what follows, and the six laws with their tests.
+//! - [`docs::failure_modes`]: what happens when something breaks.
+//! - [`docs::operations`]: what nodes need, every default with its reason, what a tally tells.
+//! - [`docs::architecture`]: how the code is built.
+//! - [`telemetry`]: what the client says through [`tracing`].
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod builder;
 mod client;
 mod clock;
+pub mod defaults;
+pub mod docs;
 mod driver;
 mod error;
 mod guard;
@@ -19,10 +125,16 @@ pub use redis;
 pub use self::builder::Builder;
 pub use self::client::{Drained, Redlock};
 pub use self::error::{
-    AcquireError, BuildError, ExtendError, InvalidRequest, ReleaseError, Unacquired,
+    AcquireError, BuildError, ExtendError, InvalidRequest, ReleaseError, Unacquired, UsingError,
 };
 pub use self::guard::{Guard, Lost, Released};
 pub use self::quorum::hold::LossCause;
+pub use self::quorum::renewal::Renewal;
 pub use self::quorum::vote::{NodeError, NodeVote, Refusal, Tally, Unsent, Vote};
 pub use self::request::{Acquire, Acquiring, Wait};
 pub use self::token::Token;
+
+/// The code in the README is compiled with the documentation's tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

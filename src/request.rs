@@ -10,21 +10,25 @@ use std::time::Duration;
 use crate::client::Redlock;
 use crate::driver::cell::Cell;
 use crate::driver::engine::Engine;
-use crate::error::{AcquireError, InvalidRequest, Unacquired};
+use crate::error::{AcquireError, InvalidRequest, Unacquired, UsingError};
 use crate::guard::Guard;
 use crate::node::redis::connection::CONNECT_TIMEOUT;
 use crate::quorum::backoff::Backoff;
-use crate::quorum::hold::{Hold, LossCause};
+use crate::quorum::hold::{Hold, LossCause, Terms};
+use crate::quorum::renewal::Renewal;
 use crate::quorum::round::Verdict;
 use crate::quorum::validity::Moment;
 
 /// For how long an acquisition tries.
+///
+/// It gives up as soon as its next attempt would begin at or after the end. An attempt that began
+/// before is not cut short: so the last answer may come up to one round time-out late.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Wait {
-    /// One attempt.
+    /// One attempt. A client's first one waits up to 1 s for its nodes to be connected.
     Once,
-    /// Until so long after the first poll, connecting and all rounds included.
+    /// Until so long after the first poll, connecting and pauses included.
     For(Duration),
     /// Until it is acquired.
     Forever,
@@ -38,7 +42,30 @@ impl From<Duration> for Wait {
 
 /// A request for a lock, to be awaited.
 ///
-/// Nothing is sent before its first poll.
+/// Nothing is sent before its first poll. The lock that it brings is a [`Guard`].
+///
+/// # Errors
+///
+/// Awaiting it fails with an [`AcquireError`], which tells contention from an outage, and carries
+/// what each node said.
+///
+/// # Cancel safety
+///
+/// As for its future, [`Acquiring`].
+///
+/// # Examples
+///
+/// ```no_run
+/// # use std::time::Duration;
+/// # async fn example(redlock: redlock_quorum::Redlock) -> Result<(), Box<dyn std::error::Error>> {
+/// match redlock.acquire("invoices").wait(Duration::from_millis(500)).await {
+///     Ok(guard) => { guard.release().await?; }
+///     Err(error) if error.is_contended() => println!("somebody else is at it"),
+///     Err(error) => return Err(error.into()),
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "a request does nothing unless it is awaited"]
 #[derive(Debug)]
 pub struct Acquire {
@@ -46,6 +73,7 @@ pub struct Acquire {
     resource: String,
     ttl: Duration,
     wait: Wait,
+    renewal: Renewal,
 }
 
 impl Acquire {
@@ -56,6 +84,7 @@ impl Acquire {
             resource,
             ttl,
             wait,
+            renewal: Renewal::default(),
         }
     }
 
@@ -71,10 +100,64 @@ impl Acquire {
         self
     }
 
+    /// How the lock is kept alive while its guard lives. Default: [`Renewal::every_third`].
+    pub const fn renewal(mut self, renewal: Renewal) -> Self {
+        self.renewal = renewal;
+        self
+    }
+
+    /// Acquires the lock, runs `section` while it is held, and releases it.
+    ///
+    /// The loss of the lock is looked for before every poll of the section; a lost lock's section
+    /// is dropped where it is suspended. The section goes on while an extension is slow. If it
+    /// panics, the lock is released and the panic goes on.
+    ///
+    /// # Errors
+    ///
+    /// [`UsingError::Acquire`] if the lock was not acquired: the section did not begin.
+    /// [`UsingError::Lost`] if the lock was lost before the section ended. [`UsingError::Release`]
+    /// if the section ended and the release was not confirmed: it carries the section's output.
+    ///
+    /// # Cancel safety
+    ///
+    /// If dropped, the section is dropped where it is suspended and the lock is released.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn next_number() -> u64 { 7 }
+    /// # async fn example(redlock: redlock_quorum::Redlock) -> Result<(), Box<dyn std::error::Error>> {
+    /// let number = redlock.acquire("invoices").using(async |_guard| next_number().await).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn using<T>(
+        self,
+        section: impl AsyncFnOnce(&Guard) -> T,
+    ) -> Result<T, UsingError<T>> {
+        let guard = self.await.map_err(UsingError::Acquire)?;
+        let outcome = {
+            let lost = guard.lost();
+            tokio::select! {
+                biased;
+                cause = lost => Err(UsingError::Lost(cause)),
+                output = section(&guard) => Ok(output),
+            }
+        };
+        let output = outcome?;
+        match guard.release().await {
+            Ok(_released) => Ok(output),
+            Err(source) => Err(UsingError::Release { output, source }),
+        }
+    }
+
     async fn run(self) -> Result<Guard, AcquireError> {
         let config = self.redlock.config();
         let key = config.key(&self.resource)?;
         config.check_ttl(self.ttl)?;
+        if !self.renewal.is_sound(self.ttl) {
+            return Err(InvalidRequest::UnsoundRenewal.into());
+        }
         let engine = self.redlock.engine()?;
         let began = engine.clock().now();
         let deadline = match self.wait {
@@ -89,29 +172,36 @@ impl Acquire {
                 Wait::Once | Wait::Forever => connected,
             })
             .await;
-        let round_timeout = config.round_timeout(self.ttl);
         let mut backoff = Backoff::default();
         loop {
             if engine.is_closed() || engine.is_abandoned() {
                 return Err(AcquireError::Closed);
             }
-            let attempt = Attempt::start(&engine, &key, self.ttl, round_timeout)?;
+            let terms = Terms {
+                ttl: self.ttl,
+                round_timeout: config.round_timeout(self.ttl),
+                renewal: self.renewal,
+                jitter: engine.entropy().jitter(),
+            };
+            let attempt = Attempt::start(&engine, &key, &terms)?;
             let Some(verdict) = attempt.verdict().await else {
                 return Err(AcquireError::Closed);
             };
             if verdict == Verdict::Won {
                 return Ok(Guard::new(attempt.keep(), self.resource, self.redlock));
             }
-            let resume = engine
-                .clock()
-                .now()
-                .after(backoff.next(engine.entropy().jitter()));
-            if deadline.is_some_and(|deadline| resume >= deadline) {
-                let waited = engine.clock().now().since(began);
-                return Err(attempt.failure(verdict, waited));
+            let now = engine.clock().now();
+            if deadline.is_some_and(|deadline| now >= deadline) {
+                return Err(attempt.failure(verdict, now.since(began)));
             }
             drop(attempt);
-            pause(&engine, resume).await;
+            let resume = now.after(backoff.next(engine.entropy().jitter()));
+            // The last attempt begins at the deadline, if it comes to that.
+            pause(
+                &engine,
+                deadline.map_or(resume, |deadline| resume.min(deadline)),
+            )
+            .await;
         }
     }
 }
@@ -168,18 +258,13 @@ struct Attempt {
 }
 
 impl Attempt {
-    fn start(
-        engine: &Arc<Engine>,
-        key: &str,
-        ttl: Duration,
-        round_timeout: Duration,
-    ) -> Result<Self, InvalidRequest> {
+    fn start(engine: &Arc<Engine>, key: &str, terms: &Terms) -> Result<Self, InvalidRequest> {
         let token = engine
             .entropy()
             .token()
             .ok_or(InvalidRequest::NoRandomness)?;
         Ok(Self {
-            cell: Cell::start(engine, key, token, ttl, round_timeout),
+            cell: Cell::start(engine, key, token, terms),
             kept: false,
         })
     }

@@ -4,7 +4,7 @@
 //! |---|---|---|---|
 //! | `node is up` | info | `node` | a connection has been introduced and takes commands |
 //! | `node is not used` | warn | `node`, `reason`, `error` | the node gets no acquires from here on |
-//! | `node may evict locks` | warn | `node` | `maxmemory` is set and the policy is not `noeviction` |
+//! | `node may evict locks` | warn | `node` | at a connect: `maxmemory` is set and the policy is not `noeviction` |
 //!
 //! All have the target `redlock_quorum`. There is one event for each change of a node's state, none
 //! for each command; what a call returns is not logged as well.

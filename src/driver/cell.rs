@@ -1,15 +1,14 @@
 //! One lock attempt on its way through the world.
 
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use tokio::sync::Notify;
 
 use super::engine::Engine;
 use crate::node::{Caller, Link, Request};
-use crate::quorum::hold::{Command, Hold, LossCause, Outbox, Reply};
+use crate::quorum::hold::{Command, Hold, LossCause, Outbox, Reply, Terms};
 use crate::quorum::ledger::News;
 use crate::quorum::validity::Moment;
 use crate::quorum::vote::{Tally, Unsent};
@@ -24,6 +23,8 @@ pub(crate) struct Cell {
     state: Mutex<State>,
     acquire: Claims,
     extension: Mutex<(u32, Claims)>,
+    /// Its removal has begun: nothing may set the key any more.
+    ended: AtomicBool,
     changed: Notify,
     /// One explicit extension at a time.
     pub(crate) extending: tokio::sync::Mutex<()>,
@@ -68,14 +69,8 @@ impl Claims {
 
 impl Cell {
     /// Makes the attempt and begins its round.
-    pub(crate) fn start(
-        engine: &Arc<Engine>,
-        key: &str,
-        token: Token,
-        ttl: Duration,
-        round_timeout: Duration,
-    ) -> Arc<Self> {
-        let hold = Hold::new(engine.nodes().len(), ttl, round_timeout);
+    pub(crate) fn start(engine: &Arc<Engine>, key: &str, token: Token, terms: &Terms) -> Arc<Self> {
+        let hold = Hold::new(engine.nodes().len(), terms);
         let cell = Arc::new(Self {
             id: engine.next_id(),
             engine: Arc::clone(engine),
@@ -90,6 +85,7 @@ impl Cell {
             }),
             acquire: Claims::default(),
             extension: Mutex::default(),
+            ended: AtomicBool::new(false),
             changed: Notify::new(),
             extending: tokio::sync::Mutex::default(),
         });
@@ -148,6 +144,9 @@ impl Cell {
         let now = state.show(now);
         let result = input(&mut state.hold, now, &mut post);
         let news = self.listen(&mut state);
+        if state.hold.is_releasing() {
+            self.ended.store(true, Ordering::Release);
+        }
         let settled = self.arm(&mut state);
         drop(state);
         if post.wake {
@@ -283,6 +282,7 @@ impl Caller for Cell {
                 let current = self.extension_claims();
                 current.0 == number && current.1.claim(node)
             }
+            Command::Heal { .. } => !self.ended.load(Ordering::Acquire),
             Command::Release => true,
         }
     }
@@ -336,7 +336,8 @@ impl Outbox for Post<'_> {
                 let current = self.cell.extension_claims();
                 current.0 == number && current.1.withdraw(node)
             }
-            Command::Release => false,
+            // A heal asks when it is written; a release is always wanted.
+            Command::Heal { .. } | Command::Release => false,
         }
     }
 

@@ -1,8 +1,9 @@
 //! Carries out what the core decides, over any set of nodes.
 //!
-//! [`Engine`] owns the nodes and everything that outlives a caller; a [`Cell`] is one lock attempt
-//! with its [`Hold`](crate::quorum::hold::Hold) under one mutex, fed by whoever has news for it: a
-//! node's driver, the watchdog, the caller. So each lock has one serial owner, and no task.
+//! [`Engine`](engine::Engine) owns the nodes and everything that outlives a caller; a
+//! [`Cell`](cell::Cell) is one lock attempt with its [`Hold`](crate::quorum::hold::Hold) under one
+//! mutex, fed by whoever has news for it: a node's driver, the watchdog, the caller. So each lock has
+//! one serial owner, and no task.
 
 pub(crate) mod cell;
 pub(crate) mod engine;

@@ -139,6 +139,10 @@ impl Request {
             .as_ref()
             .is_some_and(|caller| caller.claim(self.node, self.command));
         if !wanted {
+            if matches!(self.command, Command::Heal { .. }) {
+                // Nobody took it back: it is over because its lock is.
+                self.reply_unanswered(Unsent::Decided, None);
+            }
             self.caller = None;
             return None;
         }

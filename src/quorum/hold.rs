@@ -7,7 +7,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::extending::Extending;
 use super::ledger::{Carrier, Ledger, News};
+use super::renewal::{Renewal, Renewing};
 use super::round::{Round, Verdict};
 use super::validity::{self, Moment};
 use super::vote::{Unsent, Vote};
@@ -22,6 +24,10 @@ pub(crate) enum Command {
     Extend {
         ttl: Duration,
         number: u32,
+    },
+    /// Sets a key again that a node lacks, while a quorum has it. It never counts.
+    Heal {
+        ttl: Duration,
     },
     Release,
 }
@@ -54,8 +60,12 @@ pub(crate) trait Outbox {
 pub enum LossCause {
     /// Its validity ended before it was extended.
     Expired,
-    /// Too few nodes still have the key: it was deleted, evicted, or forgotten.
+    /// Too few nodes still have the key: it was deleted, evicted, or forgotten. An extension found
+    /// out; nodes are not asked otherwise.
     Gone,
+    /// The longest time that it may be held is over ([`Renewal::max_hold`](crate::Renewal::max_hold)).
+    /// The nodes keep the key until the guard is dropped, or until it expires.
+    MaxHold,
     /// The guard was released.
     Released,
     /// The client was closed.
@@ -67,6 +77,7 @@ impl std::fmt::Display for LossCause {
         f.write_str(match self {
             Self::Expired => "validity ended",
             Self::Gone => "the key is gone from a quorum of nodes",
+            Self::MaxHold => "held for as long as it may be",
             Self::Released => "released",
             Self::Closed => "the client was closed",
         })
@@ -74,29 +85,17 @@ impl std::fmt::Display for LossCause {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
+pub(super) enum Phase {
     Acquiring,
     Held,
+    /// Lost by `max_hold`: the key stays until the guard goes, or until it has expired.
+    Lingering {
+        until: Moment,
+    },
     /// The removal has begun; until the given moment somebody may be waiting for its report.
     Releasing {
         report_by: Moment,
     },
-}
-
-#[derive(Debug)]
-struct Extension {
-    number: u32,
-    round: Round,
-    decide_by: Moment,
-}
-
-/// How the latest extension ended.
-#[derive(Clone, Debug)]
-pub(crate) struct Extended {
-    pub(crate) number: u32,
-    pub(crate) verdict: Verdict,
-    pub(crate) quorum: usize,
-    pub(crate) votes: Vec<(Option<Vote>, Option<Arc<str>>)>,
 }
 
 /// What became of a release, as far as it is known.
@@ -112,32 +111,46 @@ pub(crate) struct Removal {
     pub(crate) timed_out: bool,
 }
 
+/// What a lock was asked for with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Terms {
+    pub(crate) ttl: Duration,
+    pub(crate) round_timeout: Duration,
+    pub(crate) renewal: Renewal,
+    /// For the jitter of renewals.
+    pub(crate) jitter: u64,
+}
+
 #[derive(Debug)]
 pub(crate) struct Hold {
-    phase: Phase,
+    pub(super) phase: Phase,
     round: Round,
     round_timeout: Duration,
-    ledger: Ledger,
-    valid_until: Moment,
-    extension: Option<Extension>,
-    extensions: u32,
-    extended: Option<Extended>,
+    pub(super) ledger: Ledger,
+    pub(super) valid_until: Moment,
+    pub(super) extending: Extending,
+    pub(super) renewing: Renewing,
     lost: Option<LossCause>,
     deleted: usize,
     timed_out: bool,
 }
 
 impl Hold {
-    pub(crate) fn new(nodes: usize, ttl: Duration, round_timeout: Duration) -> Self {
+    pub(crate) fn new(nodes: usize, terms: &Terms) -> Self {
+        let Terms {
+            ttl,
+            round_timeout,
+            renewal,
+            jitter,
+        } = *terms;
         Self {
             phase: Phase::Acquiring,
             round: Round::new(nodes, Moment::default(), ttl),
             round_timeout,
             ledger: Ledger::new(nodes, ttl),
             valid_until: Moment::default(),
-            extension: None,
-            extensions: 0,
-            extended: None,
+            extending: Extending::new(round_timeout),
+            renewing: Renewing::new(renewal, ttl, jitter),
             lost: None,
             deleted: 0,
             timed_out: false,
@@ -180,8 +193,32 @@ impl Hold {
 
     /// Is the lock lost at `now`, and why? The clock has the last word (law 5).
     pub(crate) fn loss(&self, now: Moment) -> Option<LossCause> {
-        self.lost
-            .or_else(|| (now >= self.loss_at()).then_some(LossCause::Expired))
+        let by_time = || {
+            let is_over = self.ends_at().is_some_and(|end| self.valid_until >= end);
+            if is_over {
+                LossCause::MaxHold
+            } else {
+                LossCause::Expired
+            }
+        };
+        self.lost.or_else(|| (now >= self.loss_at()).then(by_time))
+    }
+
+    /// When it ends, whatever is done.
+    fn ends_at(&self) -> Option<Moment> {
+        self.renewing.ends_at(self.round.started_at())
+    }
+
+    /// A quorum has granted or extended it, by a round that began at `started_at`.
+    pub(super) fn prolong(&mut self, started_at: Moment, ttl: Duration) {
+        let granted = validity::valid_until(started_at, ttl);
+        let end = self.ends_at().unwrap_or(granted);
+        self.valid_until = self.valid_until.max(granted.min(end));
+        self.renewing.on_confirmed(started_at, ttl);
+        if granted > end {
+            // It lasts for as long as it may.
+            self.renewing.stop();
+        }
     }
 
     /// Has its removal begun? Nothing ends that.
@@ -215,22 +252,15 @@ impl Hold {
         }
     }
 
-    pub(crate) const fn extended(&self) -> Option<&Extended> {
-        self.extended.as_ref()
-    }
-
-    pub(crate) const fn is_extending(&self) -> bool {
-        self.extension.is_some()
-    }
-
     /// When `on_deadline` has something to do, unless another input comes first.
     pub(crate) fn next_deadline(&self) -> Option<Moment> {
         let own = match self.phase {
             Phase::Acquiring => Some(self.decide_by()),
             Phase::Held => {
-                let extension = self.extension.as_ref().map(|extension| extension.decide_by);
-                Some(extension.map_or_else(|| self.loss_at(), |at| at.min(self.loss_at())))
+                let next = self.extending.decide_by().or_else(|| self.renewing.due());
+                Some(next.map_or_else(|| self.loss_at(), |at| at.min(self.loss_at())))
             }
+            Phase::Lingering { until } => Some(until),
             Phase::Releasing { report_by } => {
                 (!self.timed_out && !self.is_settled()).then_some(report_by)
             }
@@ -267,14 +297,9 @@ impl Hold {
             }
             Command::Extend { number, .. } => {
                 self.ledger.on_extension_reply(node, vote, carrier);
-                let current = self
-                    .extension
-                    .as_mut()
-                    .filter(|extension| extension.number == number);
-                let verdict =
-                    current.and_then(|extension| extension.round.on_vote(node, vote, error, now));
-                self.on_extension_verdict(verdict, now, outbox);
+                self.on_extension_vote(node, number, vote, error, now, outbox);
             }
+            Command::Heal { .. } => self.ledger.on_acquire_reply(node, vote, carrier),
             Command::Release => {
                 if vote == Vote::Granted {
                     self.deleted = self.deleted.saturating_add(1);
@@ -309,19 +334,17 @@ impl Hold {
                 let verdict = self.round.on_timeout(now);
                 self.on_verdict(verdict, now, outbox);
             }
+            Phase::Lingering { until } if now >= until => {
+                self.end(LossCause::MaxHold, now, outbox);
+            }
             Phase::Releasing { report_by } if now >= report_by && !self.timed_out => {
                 self.timed_out = true;
                 outbox.wake();
             }
-            Phase::Acquiring | Phase::Held | Phase::Releasing { .. } => {}
+            Phase::Acquiring | Phase::Held | Phase::Lingering { .. } | Phase::Releasing { .. } => {}
         }
-        let overdue = self
-            .extension
-            .as_mut()
-            .filter(|extension| now >= extension.decide_by);
-        let verdict = overdue.and_then(|extension| extension.round.on_timeout(now));
-        self.on_extension_verdict(verdict, now, outbox);
         self.check_loss(now, outbox);
+        self.on_extension_deadline(now, outbox);
         self.ledger.on_deadline(now, outbox);
     }
 
@@ -330,7 +353,7 @@ impl Hold {
     pub(crate) fn take(&mut self, now: Moment, outbox: &mut dyn Outbox) -> Option<Verdict> {
         let verdict = self.verdict()?;
         let useful = self.loss(now).is_none()
-            && validity::is_worth_having(self.valid_until, self.round.ttl(), now);
+            && validity::is_worth_having(self.round.valid_until(), self.round.ttl(), now);
         if verdict == Verdict::Won && !useful {
             self.end(LossCause::Expired, now, outbox);
             return Some(Verdict::TooLate);
@@ -344,40 +367,6 @@ impl Hold {
         self.end(cause, now, outbox);
     }
 
-    /// Starts an extension and returns its number; `None` if the lock lasts longer anyway. The
-    /// caller has seen that the lock is held and that no other extension is in flight.
-    pub(crate) fn extend(
-        &mut self,
-        ttl: Duration,
-        now: Moment,
-        round_timeout: Duration,
-        outbox: &mut dyn Outbox,
-    ) -> Option<u32> {
-        if validity::valid_until(now, ttl) <= self.valid_until {
-            return None;
-        }
-        self.extensions = self.extensions.wrapping_add(1);
-        let number = self.extensions;
-        let command = Command::Extend { ttl, number };
-        let mut round = Round::new(self.ledger.len(), now, ttl);
-        self.ledger.on_extension_sent(ttl);
-        let mut verdict = None;
-        for node in 0..self.ledger.len() {
-            if let Err(reason) = outbox.submit(node, command) {
-                let trouble = outbox.trouble(node);
-                let decided = round.on_vote(node, Vote::Unsent(reason), trouble, now);
-                verdict = verdict.or(decided);
-            }
-        }
-        self.extension = Some(Extension {
-            number,
-            round,
-            decide_by: now.after(round_timeout),
-        });
-        self.on_extension_verdict(verdict, now, outbox);
-        Some(number)
-    }
-
     fn on_verdict(&mut self, verdict: Option<Verdict>, now: Moment, outbox: &mut dyn Outbox) {
         let Some(verdict) = verdict else { return };
         if self.phase != Phase::Acquiring {
@@ -385,7 +374,7 @@ impl Hold {
         }
         if verdict == Verdict::Won {
             self.phase = Phase::Held;
-            self.valid_until = self.round.valid_until();
+            self.prolong(self.round.started_at(), self.round.ttl());
             self.withdraw_acquire(now, outbox);
         } else {
             self.end(LossCause::Released, now, outbox);
@@ -393,47 +382,19 @@ impl Hold {
         outbox.wake();
     }
 
-    fn on_extension_verdict(
-        &mut self,
-        verdict: Option<Verdict>,
-        now: Moment,
-        outbox: &mut dyn Outbox,
-    ) {
-        let Some(verdict) = verdict else { return };
-        let Some(mut extension) = self.extension.take() else {
-            return;
-        };
-        let confirmed = matches!(verdict, Verdict::Won | Verdict::TooLate);
-        if confirmed && self.phase == Phase::Held && self.loss(now).is_none() {
-            self.valid_until = self.valid_until.max(extension.round.valid_until());
-        }
-        let command = Command::Extend {
-            ttl: extension.round.ttl(),
-            number: extension.number,
-        };
-        for node in 0..self.ledger.len() {
-            if extension.round.is_pending(node) && outbox.withdraw(node, command) {
-                extension
-                    .round
-                    .on_vote(node, Vote::Unsent(Unsent::Decided), None, now);
-            }
-        }
-        self.extended = Some(Extended {
-            number: extension.number,
-            // However late: what a quorum confirmed before the loss counts.
-            verdict: if confirmed { Verdict::Won } else { verdict },
-            quorum: extension.round.quorum(),
-            votes: extension.round.votes().collect(),
-        });
-        outbox.wake();
-    }
-
     /// Law 5: the hold ends at `loss_at`, or when no quorum of nodes can have the key any more.
-    fn check_loss(&mut self, now: Moment, outbox: &mut dyn Outbox) {
+    pub(super) fn check_loss(&mut self, now: Moment, outbox: &mut dyn Outbox) {
         if self.phase != Phase::Held {
             return;
         }
-        if let Some(cause) = self.loss(now) {
+        if self.loss(now) == Some(LossCause::MaxHold) {
+            self.lost = Some(LossCause::MaxHold);
+            self.phase = Phase::Lingering {
+                until: now.after(self.renewing.ttl()),
+            };
+            self.renewing.stop();
+            outbox.wake();
+        } else if let Some(cause) = self.loss(now) {
             self.end(cause, now, outbox);
         } else if self.ledger.possible_holders() < self.round.quorum() {
             self.end(LossCause::Gone, now, outbox);
@@ -445,16 +406,13 @@ impl Hold {
         if self.is_releasing() {
             return;
         }
-        self.lost = Some(cause);
+        self.lost = self.lost.or(Some(cause));
         self.phase = Phase::Releasing {
             report_by: now.after(self.round_timeout),
         };
         self.withdraw_acquire(now, outbox);
-        if let Some(extension) = &mut self.extension {
-            // Whatever it still brings, it comes too late; the releases queue behind it.
-            let verdict = extension.round.on_timeout(now);
-            self.on_extension_verdict(verdict, now, outbox);
-        }
+        self.renewing.stop();
+        self.abandon_extension(now, outbox);
         self.ledger.remove(outbox);
         outbox.wake();
     }

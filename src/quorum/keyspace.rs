@@ -34,7 +34,7 @@ impl Keyspace {
         let entry = self.living(key, now);
         let is_ours = entry.as_ref().is_some_and(|entry| &*entry.value == token);
         match (command, entry) {
-            (Command::Acquire { ttl }, None) => {
+            (Command::Acquire { ttl } | Command::Heal { ttl }, None) => {
                 self.set(key, token, Some(ttl), now);
                 Vote::Granted
             }
@@ -48,7 +48,13 @@ impl Keyspace {
                 self.entries.remove(key);
                 Vote::Granted
             }
-            (Command::Acquire { .. } | Command::Extend { .. } | Command::Release, _) => NOT_OURS,
+            (
+                Command::Acquire { .. }
+                | Command::Extend { .. }
+                | Command::Heal { .. }
+                | Command::Release,
+                _,
+            ) => NOT_OURS,
         }
     }
 

@@ -42,7 +42,7 @@ pub(crate) enum News {
 }
 
 /// The pause before a refused release is sent again.
-const RETRY: Duration = Duration::from_millis(100);
+pub(crate) const RETRY: Duration = Duration::from_millis(100);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Presence {
@@ -131,39 +131,49 @@ impl Ledger {
 
     /// Must this node's news be told to this lock?
     pub(crate) fn needs_news(&self, node: usize) -> bool {
-        self.entries.get(node).is_some_and(|entry| {
-            matches!(
-                entry.removal,
-                Removal::AwaitingConnection | Removal::AwaitingFinish
-            )
-        })
+        self.entries
+            .get(node)
+            .is_some_and(|entry| match entry.removal {
+                Removal::AwaitingConnection | Removal::AwaitingFinish => true,
+                Removal::None | Removal::InFlight | Removal::RetryAt(_) => entry.straggler,
+                Removal::Settled => false,
+            })
     }
 
     pub(crate) fn next_deadline(&self) -> Option<Moment> {
         self.entries.iter().filter_map(Entry::deadline).min()
     }
 
-    /// An acquire has been submitted to this node.
+    /// An acquire or a heal has been submitted to this node.
     pub(crate) fn on_acquire_sent(&mut self, node: usize) {
         if let Some(entry) = self.entries.get_mut(node) {
             entry.pending = true;
         }
     }
 
+    /// The answer to an acquire or a heal.
     pub(crate) fn on_acquire_reply(&mut self, node: usize, vote: Vote, carrier: Carrier) {
         let Some(entry) = self.entries.get_mut(node) else {
             return;
         };
         entry.pending = false;
+        entry.carry(carrier);
+        entry.straggler |= vote == Vote::Unknown && matches!(carrier, Carrier::Broken(_));
         entry.presence = match vote {
             Vote::Granted => Presence::Present,
             Vote::Unknown => Presence::Maybe,
+            _ if entry.straggler => Presence::Maybe,
             Vote::Held { .. } | Vote::Stale { .. } | Vote::Refused(_) | Vote::Unsent(_) => {
                 Presence::Absent
             }
         };
-        entry.carry(carrier);
-        entry.straggler = vote == Vote::Unknown && matches!(carrier, Carrier::Broken(_));
+    }
+
+    /// Is our key known not to be at this node, nor on its way there?
+    pub(crate) fn lacks(&self, node: usize) -> bool {
+        self.entries
+            .get(node)
+            .is_some_and(|entry| !entry.is_possible())
     }
 
     /// An extension of `ttl` has been submitted.
@@ -262,7 +272,9 @@ impl Ledger {
             News::Finished(through) => {
                 if entry.carrier.is_some_and(|carrier| carrier <= through) {
                     entry.straggler = false;
-                    entry.give_up_no_later_than(now.after(ttl));
+                    if entry.removal != Removal::None {
+                        entry.give_up_no_later_than(now.after(ttl));
+                    }
                     if entry.removal == Removal::AwaitingFinish {
                         entry.send_release(node, outbox);
                     }

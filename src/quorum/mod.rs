@@ -26,10 +26,12 @@
 )]
 
 pub(crate) mod backoff;
+pub(crate) mod extending;
 pub(crate) mod hold;
 #[cfg(feature = "testkit")]
 pub(crate) mod keyspace;
 pub(crate) mod ledger;
+pub(crate) mod renewal;
 pub(crate) mod round;
 pub(crate) mod trust;
 pub(crate) mod validity;

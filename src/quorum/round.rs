@@ -84,6 +84,10 @@ impl Round {
             .is_some_and(|cast| cast.vote.is_none())
     }
 
+    pub(crate) fn vote(&self, node: usize) -> Option<Vote> {
+        self.ballots.get(node).and_then(|cast| cast.vote)
+    }
+
     /// The votes as they stand, with what went wrong.
     pub(crate) fn votes(&self) -> impl Iterator<Item = (Option<Vote>, Option<Arc<str>>)> + '_ {
         self.ballots

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use super::hold::{Command, Hold, LossCause, Outbox, Reply};
+use super::hold::{Command, Hold, LossCause, Outbox, Reply, Terms};
 use super::ledger::{Carrier, ConnectionId, News};
+use super::renewal::Renewal;
 use super::round::Verdict;
 use super::validity::Moment;
 use super::vote::{Refusal, Unsent, Vote};
@@ -16,6 +17,13 @@ const HELD: Vote = Vote::Held {
     fence: None,
 };
 const ACQUIRE: Command = Command::Acquire { ttl: TTL };
+
+const TERMS: Terms = Terms {
+    ttl: TTL,
+    round_timeout: ROUND,
+    renewal: Renewal::off(),
+    jitter: 7,
+};
 
 /// Records what is submitted; nodes can be down, and commands can still be unwritten.
 #[derive(Default)]
@@ -80,7 +88,7 @@ fn broken(connection: u64) -> Reply {
 }
 
 fn started(nodes: &mut Nodes, count: usize) -> Hold {
-    let mut hold = Hold::new(count, TTL, ROUND);
+    let mut hold = Hold::new(count, &TERMS);
     hold.start(at(0), nodes);
     hold
 }
@@ -554,4 +562,217 @@ fn spurious_inputs_are_no_ops() {
     hold.on_news(1, News::Gone, at(2), &mut nodes);
     assert_eq!(nodes.take(), []);
     assert_eq!((hold.loss(at(5000)), hold.valid_until()), (None, at(9898)));
+}
+
+/// Held by nodes 0 and 1 of 3, node 2 has said no; renewed every two seconds.
+fn renewed_every_two_seconds(nodes: &mut Nodes, limit: Option<Duration>) -> Hold {
+    let mut renewal = Renewal::every(Duration::from_secs(2));
+    if let Some(limit) = limit {
+        renewal = renewal.max_hold(limit);
+    }
+    let mut hold = Hold::new(3, &Terms { renewal, ..TERMS });
+    hold.start(at(0), nodes);
+    votes(
+        &mut hold,
+        nodes,
+        &[(0, Vote::Granted), (1, Vote::Granted), (2, HELD)],
+    );
+    nodes.take();
+    hold
+}
+
+/// Runs to the next deadline, which must begin a renewal. Returns its command and its moment.
+fn renew(hold: &mut Hold, nodes: &mut Nodes) -> (Command, Moment) {
+    let due = hold.next_deadline().unwrap();
+    hold.on_deadline(due, nodes);
+    let sent = nodes.take();
+    assert_eq!(sent.len(), 3, "{sent:?}");
+    (sent[0].1, due)
+}
+
+#[test]
+fn a_renewal_is_due_and_moves_the_end() {
+    let mut nodes = Nodes::default();
+    let mut hold = renewed_every_two_seconds(&mut nodes, None);
+    let mut before = at(0);
+    for _ in 0..5 {
+        let (command, due) = renew(&mut hold, &mut nodes);
+        let interval = due.since(before);
+        assert!(
+            interval > Duration::from_millis(1770) && interval < Duration::from_millis(2201),
+            "{interval:?}"
+        );
+        for node in [0, 1] {
+            hold.on_reply(
+                node,
+                command,
+                answered(Vote::Granted),
+                due.after(ROUND / 2),
+                &mut nodes,
+            );
+        }
+        assert_eq!(hold.valid_until(), due.after(Duration::from_millis(9898)));
+        before = due;
+    }
+}
+
+#[test]
+fn law_5_a_renewal_without_replies_is_retried_until_the_loss() {
+    let mut nodes = Nodes::default();
+    let mut hold = renewed_every_two_seconds(&mut nodes, None);
+    nodes.down = vec![0, 1, 2];
+    let mut attempts = 0;
+    while hold.loss(hold.next_deadline().unwrap()).is_none() {
+        let now = hold.next_deadline().unwrap();
+        hold.on_deadline(now, &mut nodes);
+        attempts += 1;
+    }
+    assert!((10..20).contains(&attempts), "{attempts}");
+    assert_eq!(hold.next_deadline(), Some(hold.loss_at()));
+    hold.on_deadline(hold.loss_at(), &mut nodes);
+    assert_eq!(hold.loss(at(0)), Some(LossCause::Expired));
+}
+
+#[test]
+fn a_renewal_waits_for_the_extension_in_flight() {
+    let mut nodes = Nodes::default();
+    let mut hold = renewed_every_two_seconds(&mut nodes, None);
+    let due = hold.next_deadline().unwrap();
+    let early = due.before(Duration::from_millis(1));
+    hold.extend(TTL, early, ROUND, &mut nodes).unwrap();
+    nodes.take();
+    hold.on_deadline(due, &mut nodes);
+    assert_eq!(nodes.take(), [], "one at a time");
+}
+
+#[test]
+fn a_confirmed_renewal_heals_the_nodes_that_lack_the_key() {
+    let mut nodes = Nodes::default();
+    let mut hold = renewed_every_two_seconds(&mut nodes, None);
+    let heal = Command::Heal { ttl: TTL };
+    // A node that lacks it answers first: nothing, before a quorum is found.
+    let (command, due) = renew(&mut hold, &mut nodes);
+    hold.on_reply(2, command, answered(HELD), due, &mut nodes);
+    hold.on_reply(0, command, answered(Vote::Granted), due, &mut nodes);
+    assert_eq!(nodes.take(), []);
+    hold.on_reply(1, command, answered(Vote::Granted), due, &mut nodes);
+    assert_eq!(nodes.take(), [(2, heal)]);
+    hold.on_reply(2, heal, answered(Vote::Granted), due, &mut nodes);
+    assert_eq!(hold.removal().remaining, 3);
+    // And last: it is healed all the same. The key of another is left alone, by NX.
+    let (command, due) = renew(&mut hold, &mut nodes);
+    for node in [0, 1] {
+        hold.on_reply(node, command, answered(Vote::Granted), due, &mut nodes);
+    }
+    hold.on_reply(2, command, answered(HELD), due, &mut nodes);
+    assert_eq!(nodes.take(), [(2, heal)]);
+    hold.on_reply(2, heal, answered(HELD), due, &mut nodes);
+    assert_eq!(hold.removal().remaining, 2);
+}
+
+#[test]
+fn law_5_a_heal_never_counts_and_never_comes_after_the_loss() {
+    let mut nodes = Nodes::default();
+    let mut hold = renewed_every_two_seconds(&mut nodes, None);
+    let (command, due) = renew(&mut hold, &mut nodes);
+    // One key is left of three: that is a loss, and no reason to set the others again.
+    hold.on_reply(0, command, answered(HELD), due, &mut nodes);
+    assert_eq!(hold.loss(due), Some(LossCause::Gone));
+    assert_eq!(nodes.releases(), [1]);
+    for node in [1, 2] {
+        hold.on_reply(node, command, answered(Vote::Granted), due, &mut nodes);
+    }
+    assert_eq!(nodes.take(), []);
+}
+
+#[test]
+fn law_4_a_heal_is_a_debt() {
+    let mut nodes = Nodes::default();
+    let mut hold = renewed_every_two_seconds(&mut nodes, None);
+    let (command, due) = renew(&mut hold, &mut nodes);
+    for (node, vote) in [(0, Vote::Granted), (1, Vote::Granted), (2, HELD)] {
+        hold.on_reply(node, command, answered(vote), due, &mut nodes);
+    }
+    nodes.take();
+    hold.release(LossCause::Released, due, &mut nodes);
+    assert_eq!(
+        nodes.releases(),
+        [0, 1, 2],
+        "behind the heal that is on its way"
+    );
+}
+
+#[test]
+fn max_hold_ends_it_on_time_and_leaves_the_key_to_the_guard() {
+    let mut nodes = Nodes::default();
+    let mut hold = renewed_every_two_seconds(&mut nodes, Some(Duration::from_secs(3)));
+    assert_eq!(hold.valid_until(), at(3000));
+    assert_eq!(
+        hold.next_deadline(),
+        Some(at(2999)),
+        "a renewal would be for nothing"
+    );
+    assert_eq!(hold.loss(at(2999)), Some(LossCause::MaxHold));
+    hold.on_deadline(at(2999), &mut nodes);
+    assert_eq!(nodes.take(), [], "the section may still be at work");
+    assert_eq!(
+        hold.next_deadline(),
+        Some(at(12_999)),
+        "the key has expired"
+    );
+    hold.release(LossCause::Released, at(5000), &mut nodes);
+    assert_eq!(nodes.releases(), [0, 1]);
+    assert_eq!(hold.loss(at(5000)), Some(LossCause::MaxHold), "sticky");
+}
+
+#[test]
+fn max_hold_clips_what_renewals_promise() {
+    let mut nodes = Nodes::default();
+    let mut hold = renewed_every_two_seconds(&mut nodes, Some(Duration::from_secs(12)));
+    assert_eq!(hold.valid_until(), at(9898));
+    let (command, due) = renew(&mut hold, &mut nodes);
+    assert!(due < at(3000));
+    for node in [0, 1] {
+        hold.on_reply(node, command, answered(Vote::Granted), due, &mut nodes);
+    }
+    assert_eq!(
+        hold.valid_until(),
+        due.after(Duration::from_millis(9898)).min(at(12_000))
+    );
+    hold.extend(TTL, at(5000), ROUND, &mut nodes).unwrap();
+    let (_, command) = nodes.take()[0];
+    for node in [0, 1] {
+        hold.on_reply(node, command, answered(Vote::Granted), at(5001), &mut nodes);
+    }
+    assert_eq!(hold.valid_until(), at(12_000));
+    assert_eq!(hold.loss(at(11_998)), None);
+    assert_eq!(hold.loss(at(11_999)), Some(LossCause::MaxHold));
+}
+
+#[test]
+fn a_node_with_a_straggler_is_healed_once_it_is_outlived() {
+    let mut nodes = Nodes::default();
+    let mut hold = Hold::new(
+        3,
+        &Terms {
+            renewal: Renewal::every(Duration::from_secs(2)),
+            ..TERMS
+        },
+    );
+    hold.start(at(0), &mut nodes);
+    votes(
+        &mut hold,
+        &mut nodes,
+        &[(0, Vote::Granted), (1, Vote::Granted)],
+    );
+    hold.on_reply(2, ACQUIRE, broken(1), at(1), &mut nodes);
+    nodes.take();
+    assert!(hold.needs_news(2));
+    hold.on_news(2, News::Finished(FIRST), at(2), &mut nodes);
+    assert!(!hold.needs_news(2));
+    let (command, due) = renew(&mut hold, &mut nodes);
+    for (node, vote) in [(0, Vote::Granted), (1, Vote::Granted), (2, HELD)] {
+        hold.on_reply(node, command, answered(vote), due, &mut nodes);
+    }
+    assert_eq!(nodes.take(), [(2, Command::Heal { ttl: TTL })]);
 }

@@ -29,8 +29,12 @@ impl Moment {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 
-    const fn floor_to_millis(self) -> Self {
-        Self((self.0 / NANOS_PER_MILLI).saturating_mul(NANOS_PER_MILLI))
+    /// The last whole multiple of `step` that is not after this.
+    pub(crate) fn floor_to(self, step: Duration) -> Self {
+        Self(
+            self.0
+                .saturating_sub(self.0.checked_rem(nanos(step)).unwrap_or(0)),
+        )
     }
 }
 
@@ -65,7 +69,7 @@ pub(crate) fn valid_until(started_at: Moment, ttl: Duration) -> Moment {
 /// millisecond, less one, because timers round up to the next one.
 pub(crate) fn loss_at(valid_until: Moment) -> Moment {
     valid_until
-        .floor_to_millis()
+        .floor_to(Duration::from_millis(1))
         .before(Duration::from_millis(1))
 }
 

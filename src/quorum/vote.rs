@@ -12,12 +12,13 @@ pub enum Vote {
     Granted,
     /// Somebody else's key is there; to an extension or a release: ours is not.
     Held {
-        /// How long the other key still lives, as far as the node told.
+        /// How long the other key still lives, as far as the node told; in this version, never.
         ttl: Option<Duration>,
-        /// The largest ballot the node has accepted, as far as the node told.
+        /// The largest ballot the node has accepted, as far as the node told; in this version, never.
         fence: Option<u64>,
     },
-    /// The lock is free, but the ballot is not larger than one the node has accepted.
+    /// The lock is free, but the ballot is not larger than one the node has accepted. Does not occur
+    /// in this version, which has no ballots.
     Stale {
         /// The largest ballot the node has accepted.
         fence: u64,
@@ -117,9 +118,11 @@ pub enum Unsent {
     BreakerOpen,
     /// Too many commands, or too many releases, were waiting for the node's answer.
     QueueFull,
-    /// The node restarted, or lost its data, too lately to be trusted.
+    /// The node restarted, or lost its data, too lately to be trusted. Does not occur in this
+    /// version: such a node votes again at once.
     Quarantined,
-    /// The same server stands in the list under an earlier address.
+    /// The same server already speaks through another address of the list: whichever was connected
+    /// first. It is told by `INFO`; where that is denied, it is not noticed.
     DuplicateOf {
         /// The place of that address in the list of nodes, from 0.
         node: usize,

@@ -4,12 +4,12 @@ use std::future::IntoFuture;
 use std::time::Duration;
 
 use redlock_quorum::testkit::memory::Restart;
-use redlock_quorum::{AcquireError, ExtendError, LossCause, Unsent, Vote, Wait};
+use redlock_quorum::{AcquireError, ExtendError, LossCause, Renewal, Unsent, Vote, Wait};
 use tokio::time::Instant;
 
 use crate::world::{ONE_WAY, World, ms, soon};
 
-fn now() -> Instant {
+pub(crate) fn now() -> Instant {
     #[expect(clippy::disallowed_methods, reason = "tests read the paused clock")]
     Instant::now()
 }
@@ -175,7 +175,12 @@ async fn a_waiter_gets_the_lock_when_it_is_free() {
 async fn law_5_loss_is_on_time_without_any_reply() {
     let world = World::new(3);
     let redlock = world.client();
-    let guard = redlock.acquire("a").ttl(ms(1000)).await.unwrap();
+    let guard = redlock
+        .acquire("a")
+        .ttl(ms(1000))
+        .renewal(Renewal::off())
+        .await
+        .unwrap();
     let until = guard.valid_until();
     for link in &world.links {
         link.partition(true);
@@ -213,7 +218,12 @@ async fn law_5_every_watcher_is_told_and_told_again() {
 async fn an_extension_moves_the_loss() {
     let world = World::new(3);
     let redlock = world.client();
-    let guard = redlock.acquire("a").ttl(ms(1000)).await.unwrap();
+    let guard = redlock
+        .acquire("a")
+        .ttl(ms(1000))
+        .renewal(Renewal::off())
+        .await
+        .unwrap();
     let lost = tokio::spawn(guard.lost());
     tokio::time::sleep(ms(600)).await;
     let before = now();
@@ -234,7 +244,12 @@ async fn an_extension_moves_the_loss() {
 async fn an_extension_without_a_quorum_leaves_the_lock_as_it_was() {
     let world = World::new(3);
     let redlock = world.client();
-    let guard = redlock.acquire("a").ttl(ms(5000)).await.unwrap();
+    let guard = redlock
+        .acquire("a")
+        .ttl(ms(5000))
+        .renewal(Renewal::off())
+        .await
+        .unwrap();
     let until = guard.valid_until();
     for link in &world.links[..2] {
         link.partition(true);
@@ -253,7 +268,12 @@ async fn an_extension_without_a_quorum_leaves_the_lock_as_it_was() {
 async fn keys_that_are_gone_are_a_loss_at_the_next_extension() {
     let world = World::new(3);
     let redlock = world.client();
-    let guard = redlock.acquire("a").ttl(ms(10_000)).await.unwrap();
+    let guard = redlock
+        .acquire("a")
+        .ttl(ms(10_000))
+        .renewal(Renewal::off())
+        .await
+        .unwrap();
     soon("all three have it", || guard.tally().granted() == 3).await;
     for server in &world.servers[..2] {
         server.flush();

@@ -1,6 +1,13 @@
-//! The client over memory nodes, under a paused clock.
+//! The crate from outside, without real servers: the client over memory nodes under a paused clock,
+//! and whether the documentation is true.
 #![cfg(test)]
 
 mod cancellation;
+mod defaults;
+mod doc_lint;
+mod doc_names;
 mod life;
+mod renewal;
+mod text;
+mod using;
 mod world;

@@ -13,6 +13,8 @@ pub struct Commands {
     pub acquire: u64,
     /// Extensions.
     pub extend: u64,
+    /// Heals.
+    pub heal: u64,
     /// Releases.
     pub release: u64,
 }
@@ -25,6 +27,8 @@ pub enum CommandKind {
     Acquire,
     /// Compare, and set a longer ttl.
     Extend,
+    /// As `Acquire`, for a lock that is held.
+    Heal,
     /// Compare, and delete.
     Release,
 }
@@ -58,6 +62,7 @@ impl Executed {
     ) -> Self {
         let kind = match command {
             Command::Acquire { .. } => CommandKind::Acquire,
+            Command::Heal { .. } => CommandKind::Heal,
             Command::Extend { .. } => CommandKind::Extend,
             Command::Release => CommandKind::Release,
         };

@@ -103,6 +103,7 @@ impl Process {
     ) -> (Vote, Option<Arc<str>>) {
         let count = match command {
             Command::Acquire { .. } => &mut self.commands.acquire,
+            Command::Heal { .. } => &mut self.commands.heal,
             Command::Extend { .. } => &mut self.commands.extend,
             Command::Release => &mut self.commands.release,
         };

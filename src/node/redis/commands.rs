@@ -24,7 +24,7 @@ pub(super) enum Form {
 
 pub(super) fn command(request: &Request, form: Form) -> Cmd {
     match request.command() {
-        Command::Acquire { ttl } => {
+        Command::Acquire { ttl } | Command::Heal { ttl } => {
             let mut cmd = Cmd::with_capacity(6, 128);
             cmd.arg("SET")
                 .arg(request.key())
@@ -67,7 +67,10 @@ pub(super) fn vote(request: &Request, reply: &Value) -> (Vote, Option<Arc<str>>)
         ttl: None,
         fence: None,
     };
-    let is_acquire = matches!(request.command(), Command::Acquire { .. });
+    let is_acquire = matches!(
+        request.command(),
+        Command::Acquire { .. } | Command::Heal { .. }
+    );
     match (is_acquire, reply) {
         (true, Value::Okay) | (false, Value::Int(1)) => (Vote::Granted, None),
         (true, Value::Nil) | (false, Value::Int(0)) => (NOT_OURS, None),

@@ -15,11 +15,13 @@ use crate::quorum::validity::Moment;
 use crate::quorum::vote::Unsent;
 use crate::telemetry;
 
-/// A connection, with its handshake, must stand within this time.
+/// A connection, with its handshake, must stand within this time; then older ones must be finished
+/// within the same time again.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 /// The pause before connecting again: uniform between the first and a bound that doubles up to
 /// the second.
-const RECONNECT: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
+pub(crate) const RECONNECT: (Duration, Duration) =
+    (Duration::from_millis(50), Duration::from_secs(1));
 
 /// What drives one node. Its fields outlive every connection.
 pub(super) struct Driver {

@@ -60,7 +60,8 @@ async fn requests_wait_for_the_first_handshake_and_are_answered_in_order() {
         Commands {
             acquire: 3,
             extend: 1,
-            release: 1
+            release: 1,
+            ..Commands::default()
         }
     );
 }
@@ -137,7 +138,8 @@ async fn silence_opens_the_breaker_and_then_replaces_the_connection() {
         Commands {
             acquire: 1,
             extend: 0,
-            release: 1
+            release: 1,
+            ..Commands::default()
         }
     );
 }

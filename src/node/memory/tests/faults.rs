@@ -106,7 +106,8 @@ async fn a_crash_breaks_what_is_out_and_a_restart_finishes_the_old_connection() 
             Commands {
                 acquire: 1,
                 extend: 0,
-                release: 0
+                release: 0,
+                ..Commands::default()
             },
             "the unread is lost"
         );

@@ -1,0 +1,70 @@
+//! Every default and every limit, as constants.
+//!
+//! The reasons stand in [`docs::operations`](crate::docs::operations), in a table that a test
+//! compares with these values. What has a setter on [`Builder`](crate::Builder) or
+//! [`Acquire`](crate::Acquire) is a default; everything else is fixed.
+
+use std::time::Duration;
+
+use crate::builder;
+use crate::driver::{engine, watchdog};
+use crate::node::redis::connection;
+use crate::node::{breaker, gate};
+use crate::quorum::{backoff, ledger};
+
+/// How long the nodes keep a lock that nobody extends: [`Builder::ttl`](crate::Builder::ttl).
+pub const TTL: Duration = builder::DEFAULT_TTL;
+
+/// The longest ttl that may be asked for: [`Builder::max_ttl`](crate::Builder::max_ttl).
+pub const MAX_TTL: Duration = builder::DEFAULT_MAX_TTL;
+
+/// The shortest ttl that may be asked for.
+pub const SHORTEST_TTL: Duration = builder::SHORTEST_TTL;
+
+/// For how long an acquisition tries: [`Builder::wait`](crate::Builder::wait).
+pub const WAIT: Duration = builder::DEFAULT_WAIT;
+
+/// How long a connection and its introduction may take, and how long a first attempt waits for it.
+pub const CONNECT_TIMEOUT: Duration = connection::CONNECT_TIMEOUT;
+
+/// The shortest pause before a node is connected again.
+pub const SHORTEST_RECONNECT: Duration = connection::RECONNECT.0;
+
+/// The longest pause before a node is connected again.
+pub const LONGEST_RECONNECT: Duration = connection::RECONNECT.1;
+
+/// The longest pause between two attempts of one acquisition.
+pub const LONGEST_BACKOFF: Duration = backoff::LONGEST;
+
+/// Without any reply for this long while commands are out, a node gets releases only.
+pub const BREAKER_OPENS_AFTER: Duration = breaker::OPENS_AFTER;
+
+/// Without any reply for this long while commands are out, a connection is replaced.
+pub const CONNECTION_REPLACED_AFTER: Duration = breaker::REPLACES_AFTER;
+
+/// The pause before a release that a node refused is sent again.
+pub const RELEASE_RETRY: Duration = ledger::RETRY;
+
+/// How often the clock is looked at while there are locks.
+pub const CLOCK_LOOK: Duration = watchdog::LOOK;
+
+/// So many commands may wait for one node's answer; beyond it only releases are sent there.
+pub const MAX_UNANSWERED: usize = gate::MAX_UNANSWERED;
+
+/// So many locks may owe a release to a node that cannot be reached; beyond it no acquires are
+/// sent there.
+pub const MAX_DEBTS: usize = engine::MAX_DEBTS;
+
+/// How many nodes a client may have.
+pub const MAX_NODES: usize = builder::MOST_NODES;
+
+/// How many bytes a resource may have, and how many a prefix.
+pub const MAX_RESOURCE_BYTES: usize = builder::LONGEST_RESOURCE;
+
+/// How long a round for this ttl waits for votes, unless
+/// [`Builder::round_timeout`](crate::Builder::round_timeout) says otherwise: a tenth of the ttl,
+/// but at least 50 ms and at most 1 s, and never more than half the ttl.
+#[must_use]
+pub fn round_timeout(ttl: Duration) -> Duration {
+    engine::default_round_timeout(ttl)
+}

@@ -1,0 +1,22 @@
+//! The longer texts: the files of `docs/`, as they were when this version was made.
+//!
+//! Their code is compiled with the crate's tests, and the tests that they name exist.
+
+macro_rules! page {
+    ($page:ident, $file:literal) => {
+        // In the repository the pages link to each other as files. The first definition of a link
+        // counts: here they are modules.
+        #[doc = "[architecture.md]: crate::docs::architecture"]
+        #[doc = "[failure-modes.md]: crate::docs::failure_modes"]
+        #[doc = "[operations.md]: crate::docs::operations"]
+        #[doc = "[safety.md]: crate::docs::safety"]
+        #[doc = ""]
+        #[doc = include_str!($file)]
+        pub mod $page {}
+    };
+}
+
+page!(safety, "../docs/safety.md");
+page!(failure_modes, "../docs/failure-modes.md");
+page!(operations, "../docs/operations.md");
+page!(architecture, "../docs/architecture.md");

@@ -1,0 +1,202 @@
+//! Extensions of a held lock, by hand or by renewal, and healing: at most one at a time.
+//!
+//! An extension is a round of its own, counted from its own start. Once it has found a quorum of
+//! nodes with our key, nodes that lack it get it back; that is a debt and never counts. A lost lock
+//! is never re-created: heals that are still unwritten when the lock ends are not written.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::hold::{Command, Hold, Outbox, Phase};
+use super::round::{Round, Verdict};
+use super::validity::{self, Moment};
+use super::vote::{Unsent, Vote};
+
+#[derive(Debug)]
+pub(super) struct Extending {
+    current: Option<Extension>,
+    /// How long a renewal's round waits for votes.
+    round_timeout: Duration,
+    /// The number of the latest extension.
+    number: u32,
+    /// The number of the latest that a quorum confirmed, while its nodes may be healed.
+    healing: Option<u32>,
+    ended: Option<Extended>,
+}
+
+#[derive(Debug)]
+struct Extension {
+    round: Round,
+    decide_by: Moment,
+}
+
+/// How the latest extension ended.
+#[derive(Clone, Debug)]
+pub(crate) struct Extended {
+    pub(crate) number: u32,
+    pub(crate) verdict: Verdict,
+    pub(crate) quorum: usize,
+    pub(crate) votes: Vec<(Option<Vote>, Option<Arc<str>>)>,
+}
+
+impl Extending {
+    pub(super) const fn new(round_timeout: Duration) -> Self {
+        Self {
+            current: None,
+            round_timeout,
+            number: 0,
+            healing: None,
+            ended: None,
+        }
+    }
+
+    pub(super) fn decide_by(&self) -> Option<Moment> {
+        self.current.as_ref().map(|extension| extension.decide_by)
+    }
+}
+
+impl Hold {
+    pub(crate) const fn extended(&self) -> Option<&Extended> {
+        self.extending.ended.as_ref()
+    }
+
+    pub(crate) const fn is_extending(&self) -> bool {
+        self.extending.current.is_some()
+    }
+
+    /// Starts an extension by hand and returns its number; `None` if the lock lasts longer anyway.
+    /// The caller has seen that the lock is held and that no other extension is in flight.
+    pub(crate) fn extend(
+        &mut self,
+        ttl: Duration,
+        now: Moment,
+        round_timeout: Duration,
+        outbox: &mut dyn Outbox,
+    ) -> Option<u32> {
+        if validity::valid_until(now, ttl) <= self.valid_until {
+            return None;
+        }
+        self.extending.round_timeout = round_timeout;
+        Some(self.begin_extension(ttl, now, outbox))
+    }
+
+    fn begin_extension(&mut self, ttl: Duration, now: Moment, outbox: &mut dyn Outbox) -> u32 {
+        let number = self.extending.number.wrapping_add(1);
+        self.extending.number = number;
+        self.extending.healing = None;
+        let mut round = Round::new(self.ledger.len(), now, ttl);
+        self.ledger.on_extension_sent(ttl);
+        let mut verdict = None;
+        for node in 0..self.ledger.len() {
+            if let Err(reason) = outbox.submit(node, Command::Extend { ttl, number }) {
+                let trouble = outbox.trouble(node);
+                let decided = round.on_vote(node, Vote::Unsent(reason), trouble, now);
+                verdict = verdict.or(decided);
+            }
+        }
+        let decide_by = now.after(self.extending.round_timeout);
+        self.extending.current = Some(Extension { round, decide_by });
+        self.on_extension_verdict(verdict, now, outbox);
+        number
+    }
+
+    pub(super) fn on_extension_vote(
+        &mut self,
+        node: usize,
+        number: u32,
+        vote: Vote,
+        error: Option<Arc<str>>,
+        now: Moment,
+        outbox: &mut dyn Outbox,
+    ) {
+        if number != self.extending.number {
+            return;
+        }
+        let current = self.extending.current.as_mut();
+        let verdict = current.and_then(|extension| extension.round.on_vote(node, vote, error, now));
+        self.on_extension_verdict(verdict, now, outbox);
+        self.heal_late(node, vote, outbox);
+    }
+
+    /// Decides an extension whose time is up, and begins a renewal that is due.
+    pub(super) fn on_extension_deadline(&mut self, now: Moment, outbox: &mut dyn Outbox) {
+        let overdue = self
+            .extending
+            .current
+            .as_mut()
+            .filter(|extension| now >= extension.decide_by);
+        let verdict = overdue.and_then(|extension| extension.round.on_timeout(now));
+        self.on_extension_verdict(verdict, now, outbox);
+        let due = self.renewing.due().is_some_and(|due| due <= now);
+        if due && self.phase == Phase::Held && !self.is_extending() {
+            self.renewing.on_sent();
+            self.begin_extension(self.renewing.ttl(), now, outbox);
+        }
+    }
+
+    /// The lock ends. Whatever an extension still brings, it comes too late; the releases queue
+    /// behind it.
+    pub(super) fn abandon_extension(&mut self, now: Moment, outbox: &mut dyn Outbox) {
+        let current = self.extending.current.as_mut();
+        let verdict = current.and_then(|extension| extension.round.on_timeout(now));
+        self.on_extension_verdict(verdict, now, outbox);
+        self.extending.healing = None;
+    }
+
+    fn on_extension_verdict(
+        &mut self,
+        verdict: Option<Verdict>,
+        now: Moment,
+        outbox: &mut dyn Outbox,
+    ) {
+        let Some(verdict) = verdict else { return };
+        let Some(Extension { mut round, .. }) = self.extending.current.take() else {
+            return;
+        };
+        let (number, ttl) = (self.extending.number, round.ttl());
+        let confirmed = matches!(verdict, Verdict::Won | Verdict::TooLate);
+        if self.phase == Phase::Held && self.loss(now).is_none() {
+            if confirmed {
+                self.prolong(round.started_at(), ttl);
+                self.extending.healing = Some(number);
+                for node in 0..self.ledger.len() {
+                    if matches!(round.vote(node), Some(Vote::Held { .. })) {
+                        self.heal(node, outbox);
+                    }
+                }
+            } else {
+                self.renewing.on_failed(now);
+            }
+        }
+        for node in 0..self.ledger.len() {
+            if round.is_pending(node) && outbox.withdraw(node, Command::Extend { ttl, number }) {
+                round.on_vote(node, Vote::Unsent(Unsent::Decided), None, now);
+            }
+        }
+        self.extending.ended = Some(Extended {
+            number,
+            // However late: what a quorum confirmed before the loss counts.
+            verdict: if confirmed { Verdict::Won } else { verdict },
+            quorum: round.quorum(),
+            votes: round.votes().collect(),
+        });
+        outbox.wake();
+    }
+
+    /// A vote that came after the verdict: the quorum stands, and this node lacks the key.
+    fn heal_late(&mut self, node: usize, vote: Vote, outbox: &mut dyn Outbox) {
+        let stands = self.extending.healing == Some(self.extending.number);
+        if stands && !self.is_extending() && matches!(vote, Vote::Held { .. }) {
+            self.heal(node, outbox);
+        }
+    }
+
+    fn heal(&mut self, node: usize, outbox: &mut dyn Outbox) {
+        let command = Command::Heal {
+            ttl: self.renewing.ttl(),
+        };
+        if self.ledger.lacks(node) && outbox.submit(node, command).is_ok() {
+            self.ledger.on_acquire_sent(node);
+        }
+    }
+}
