@@ -22,7 +22,7 @@ pub(crate) struct Cell {
     // A std mutex: the core never blocks, and nothing is awaited under it.
     state: Mutex<State>,
     acquire: Claims,
-    extension: Mutex<(u32, Arc<Claims>)>,
+    extension: Mutex<(u32, Claims)>,
     /// Its removal has begun: nothing may set the key any more.
     ended: AtomicBool,
     changed: Notify,
@@ -261,7 +261,7 @@ impl Cell {
         settled
     }
 
-    fn extension_claims(&self) -> MutexGuard<'_, (u32, Arc<Claims>)> {
+    fn extension_claims(&self) -> MutexGuard<'_, (u32, Claims)> {
         self.extension
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -322,7 +322,7 @@ impl Outbox for Post<'_> {
         if let Command::Extend { number, .. } = command {
             let mut current = self.cell.extension_claims();
             if current.0 != number {
-                *current = (number, Arc::default());
+                *current = (number, Claims::default());
             }
         }
         let caller = Arc::clone(self.cell);

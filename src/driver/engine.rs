@@ -131,7 +131,7 @@ impl Engine {
     pub(crate) fn is_abandoned(&self) -> bool {
         self.nodes
             .iter()
-            .all(|peer| peer.node.standing().link == Link::Down(Unsent::Closed))
+            .all(|peer| peer.node.link() == Link::Down(Unsent::Closed))
     }
 
     pub(crate) fn submit(&self, node: usize, request: Request) -> Result<(), Unsent> {
@@ -160,14 +160,10 @@ impl Engine {
     /// `limit`: the first round should not be lost to a handshake that takes a moment.
     pub(crate) async fn ready(&self, limit: Moment) {
         let decided = || {
-            let links: Vec<Link> = self
-                .nodes
-                .iter()
-                .map(|peer| peer.node.standing().link)
-                .collect();
-            let up = links.iter().filter(|&&link| link == Link::Up).count();
-            up >= validity::quorum(links.len())
-                || !links.contains(&Link::Connecting)
+            let links = || self.nodes.iter().map(|peer| peer.node.link());
+            let up = links().filter(|&link| link == Link::Up).count();
+            up >= validity::quorum(self.nodes.len())
+                || links().all(|link| link != Link::Connecting)
                 || self.is_closed()
         };
         if decided() {

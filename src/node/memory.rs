@@ -28,7 +28,7 @@ pub use self::log::{CommandKind, Commands, Executed};
 pub use self::pipe::Latency;
 pub use self::server::{Effect, MemoryServer, Restart};
 use super::gate::Gate;
-use super::{Context, Node, Request, Standing};
+use super::{Context, Link, Node, Request, Standing};
 use crate::quorum::vote::Unsent;
 
 /// One client's view of a [`MemoryServer`].
@@ -83,6 +83,10 @@ impl Node for MemoryNode {
 
     fn standing(&self) -> Standing {
         self.gate.standing()
+    }
+
+    fn link(&self) -> Link {
+        self.gate.link()
     }
 }
 

@@ -33,6 +33,9 @@ pub(crate) trait Node: Send + Sync + fmt::Debug {
 
     /// How things stand now. What an observer was told may be older, never newer.
     fn standing(&self) -> Standing;
+
+    /// The link alone, which is asked for by every attempt.
+    fn link(&self) -> Link;
 }
 
 /// What a node's driver is given by the client it belongs to.

@@ -193,7 +193,7 @@ impl Hold {
     }
 
     fn open(&mut self, now: Moment, outbox: &mut dyn Outbox) {
-        self.round = Round::new(self.ledger.len(), now, self.round.ttl());
+        self.round.begin(now);
         let mut unsent = Vec::new();
         for node in 0..self.ledger.len() {
             match outbox.submit(node, self.opening_command()) {

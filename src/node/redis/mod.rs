@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 
 use self::connection::Driver;
 use super::gate::Gate;
-use super::{Context, Node, Request, Standing};
+use super::{Context, Link, Node, Request, Standing};
 use crate::quorum::vote::Unsent;
 
 pub(crate) struct RedisNode {
@@ -101,6 +101,10 @@ impl Node for RedisNode {
 
     fn standing(&self) -> Standing {
         self.gate.standing()
+    }
+
+    fn link(&self) -> Link {
+        self.gate.link()
     }
 }
 

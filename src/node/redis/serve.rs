@@ -51,6 +51,8 @@ impl Driver {
         let mut breaker = Breaker::default();
         let mut timer = Timer::new();
         let mut open = true;
+        // Did the last write carry the commands of several callers?
+        let mut crowded = false;
         let reason: String = loop {
             timer.arm(
                 self,
@@ -88,11 +90,15 @@ impl Driver {
                 }
                 count = self.queue.recv_many(&mut outgoing.new, BATCH), if open => {
                     open = count > 0;
-                    // Let everybody who is ready submit, so that their commands leave in one write.
-                    tokio::task::yield_now().await;
-                    while outgoing.new.len() < BATCH && let Ok(request) = self.queue.try_recv() {
-                        outgoing.new.push(request);
+                    if crowded || count > 1 || !unanswered.is_empty() {
+                        // Let everybody who is ready submit, so that their commands leave in one
+                        // write. A lone caller would only wait for nobody.
+                        tokio::task::yield_now().await;
+                        while outgoing.new.len() < BATCH && let Ok(request) = self.queue.try_recv() {
+                            outgoing.new.push(request);
+                        }
                     }
+                    crowded = outgoing.new.len() > 1;
                 }
             }
             if let Some((sent, pipeline)) = self.compose(id, &mut outgoing) {
