@@ -69,8 +69,8 @@ struct Entry {
     pending: bool,
     /// The newest connection that carried an acquire or an extension.
     carrier: Option<ConnectionId>,
-    /// That acquire may still be executed, at any time.
-    straggler: bool,
+    /// The newest connection of an acquire or a heal that may still be executed, at any time.
+    straggler: Option<ConnectionId>,
     removal: Removal,
     /// There was a straggler when the release was submitted: its answer proves nothing yet.
     overtaken: bool,
@@ -90,7 +90,7 @@ impl Ledger {
             presence: Presence::Absent,
             pending: false,
             carrier: None,
-            straggler: false,
+            straggler: None,
             removal: Removal::None,
             overtaken: false,
             give_up_at: None,
@@ -135,7 +135,9 @@ impl Ledger {
             .get(node)
             .is_some_and(|entry| match entry.removal {
                 Removal::AwaitingConnection | Removal::AwaitingFinish => true,
-                Removal::None | Removal::InFlight | Removal::RetryAt(_) => entry.straggler,
+                Removal::None | Removal::InFlight | Removal::RetryAt(_) => {
+                    entry.straggler.is_some()
+                }
                 Removal::Settled => false,
             })
     }
@@ -158,11 +160,13 @@ impl Ledger {
         };
         entry.pending = false;
         entry.carry(carrier);
-        entry.straggler |= vote == Vote::Unknown && matches!(carrier, Carrier::Broken(_));
+        if let Carrier::Broken(connection) = carrier {
+            entry.straggler = entry.straggler.max(Some(connection));
+        }
         entry.presence = match vote {
             Vote::Granted => Presence::Present,
             Vote::Unknown => Presence::Maybe,
-            _ if entry.straggler => Presence::Maybe,
+            _ if entry.straggler.is_some() => Presence::Maybe,
             Vote::Held { .. } | Vote::Stale { .. } | Vote::Refused(_) | Vote::Unsent(_) => {
                 Presence::Absent
             }
@@ -189,7 +193,9 @@ impl Ledger {
         match vote {
             Vote::Granted => entry.presence = Presence::Present,
             // A straggler may still bring the key back.
-            Vote::Held { .. } | Vote::Stale { .. } if !entry.straggler && !entry.pending => {
+            Vote::Held { .. } | Vote::Stale { .. }
+                if entry.straggler.is_none() && !entry.pending =>
+            {
                 entry.presence = Presence::Absent;
             }
             Vote::Held { .. }
@@ -241,7 +247,7 @@ impl Ledger {
             {
                 if !entry.overtaken {
                     entry.settle();
-                } else if entry.straggler {
+                } else if entry.straggler.is_some() {
                     entry.removal = Removal::AwaitingFinish;
                 } else {
                     entry.send_release(node, outbox);
@@ -249,7 +255,7 @@ impl Ledger {
             }
             Carrier::Answered(_) => {
                 // The server lives and will not: ask again until the key has expired by itself.
-                if !entry.straggler {
+                if entry.straggler.is_none() {
                     entry.give_up_no_later_than(now.after(ttl));
                 }
                 entry.removal = Removal::RetryAt(now.after(RETRY));
@@ -270,14 +276,14 @@ impl Ledger {
         };
         match news {
             News::Finished(through) => {
-                if entry.carrier.is_some_and(|carrier| carrier <= through) {
-                    entry.straggler = false;
-                    if entry.removal != Removal::None {
-                        entry.give_up_no_later_than(now.after(ttl));
-                    }
-                    if entry.removal == Removal::AwaitingFinish {
-                        entry.send_release(node, outbox);
-                    }
+                if entry.removal != Removal::None
+                    && entry.carrier.is_some_and(|carrier| carrier <= through)
+                {
+                    entry.give_up_no_later_than(now.after(ttl));
+                }
+                entry.straggler = entry.straggler.filter(|&straggler| straggler > through);
+                if entry.removal == Removal::AwaitingFinish && entry.straggler.is_none() {
+                    entry.send_release(node, outbox);
                 }
             }
             News::Up => {
@@ -332,7 +338,7 @@ impl Entry {
     }
 
     fn send_release(&mut self, node: usize, outbox: &mut dyn Outbox) {
-        self.overtaken = self.straggler;
+        self.overtaken = self.straggler.is_some();
         self.removal = match outbox.submit(node, Command::Release) {
             Ok(()) => Removal::InFlight,
             Err(_) => Removal::AwaitingConnection,
