@@ -67,9 +67,10 @@ struct Entry {
     presence: Presence,
     /// The acquire is on its way.
     pending: bool,
-    /// The newest connection that carried an acquire or an extension.
-    carrier: Option<ConnectionId>,
-    /// The newest connection of an acquire or a heal that may still be executed, at any time.
+    /// The newest broken connection on which something of ours is left that may still be executed,
+    /// at any time: an acquire, a heal, or an extension, which lengthens a key's life.
+    unfinished: Option<ConnectionId>,
+    /// The same for acquires and heals alone: they create the key.
     straggler: Option<ConnectionId>,
     removal: Removal,
     /// There was a straggler when the release was submitted: its answer proves nothing yet.
@@ -89,7 +90,7 @@ impl Ledger {
         let entry = Entry {
             presence: Presence::Absent,
             pending: false,
-            carrier: None,
+            unfinished: None,
             straggler: None,
             removal: Removal::None,
             overtaken: false,
@@ -135,9 +136,8 @@ impl Ledger {
             .get(node)
             .is_some_and(|entry| match entry.removal {
                 Removal::AwaitingConnection | Removal::AwaitingFinish => true,
-                Removal::None | Removal::InFlight | Removal::RetryAt(_) => {
-                    entry.straggler.is_some()
-                }
+                Removal::None | Removal::InFlight => entry.straggler.is_some(),
+                Removal::RetryAt(_) => entry.unfinished.is_some(),
                 Removal::Settled => false,
             })
     }
@@ -255,9 +255,7 @@ impl Ledger {
             }
             Carrier::Answered(_) => {
                 // The server lives and will not: ask again until the key has expired by itself.
-                if entry.straggler.is_none() {
-                    entry.give_up_no_later_than(now.after(ttl));
-                }
+                entry.outlive(now, ttl);
                 entry.removal = Removal::RetryAt(now.after(RETRY));
             }
         }
@@ -276,12 +274,13 @@ impl Ledger {
         };
         match news {
             News::Finished(through) => {
-                if entry.removal != Removal::None
-                    && entry.carrier.is_some_and(|carrier| carrier <= through)
-                {
-                    entry.give_up_no_later_than(now.after(ttl));
+                for left in [&mut entry.straggler, &mut entry.unfinished] {
+                    *left = left.filter(|&connection| connection > through);
                 }
-                entry.straggler = entry.straggler.filter(|&straggler| straggler > through);
+                // A release in flight may have an extension before it: its own answer tells more.
+                if !matches!(entry.removal, Removal::None | Removal::InFlight) {
+                    entry.outlive(now, ttl);
+                }
                 if entry.removal == Removal::AwaitingFinish && entry.straggler.is_none() {
                     entry.send_release(node, outbox);
                 }
@@ -328,13 +327,19 @@ impl Entry {
     }
 
     fn carry(&mut self, carrier: Carrier) {
-        if let Carrier::Answered(connection) | Carrier::Broken(connection) = carrier {
-            self.carrier = self.carrier.max(Some(connection));
+        if let Carrier::Broken(connection) = carrier {
+            self.unfinished = self.unfinished.max(Some(connection));
+            self.give_up_at = None;
         }
     }
 
-    fn give_up_no_later_than(&mut self, at: Moment) {
-        self.give_up_at = Some(self.give_up_at.map_or(at, |earlier| earlier.min(at)));
+    /// Nothing that was sent before `now` is executed later, unless something is unfinished: so one
+    /// ttl from now the key has expired by itself.
+    fn outlive(&mut self, now: Moment, ttl: Duration) {
+        if self.unfinished.is_none() {
+            let at = now.after(ttl);
+            self.give_up_at = Some(self.give_up_at.map_or(at, |earlier| earlier.min(at)));
+        }
     }
 
     fn send_release(&mut self, node: usize, outbox: &mut dyn Outbox) {

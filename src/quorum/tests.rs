@@ -372,6 +372,32 @@ fn law_4_a_refused_release_is_asked_for_again() {
 }
 
 #[test]
+fn law_4_a_refused_release_is_asked_for_until_no_extension_can_lengthen_the_key() {
+    let mut nodes = Nodes::default();
+    let mut hold = started(&mut nodes, 1);
+    votes(&mut hold, &mut nodes, &[(0, Vote::Granted)]);
+    let number = hold.extend(TTL, at(3000), ROUND, &mut nodes).unwrap();
+    let extend = Command::Extend { ttl: TTL, number };
+    hold.on_reply(0, extend, broken(1), at(3001), &mut nodes);
+    hold.release(LossCause::Released, at(4000), &mut nodes);
+    let refused = Reply {
+        vote: Vote::Refused(Refusal::Busy),
+        carrier: Carrier::Answered(ConnectionId(2)),
+        error: None,
+    };
+    hold.on_reply(0, Command::Release, refused, at(4001), &mut nodes);
+    assert!(hold.needs_news(0), "the first connection may yet deliver");
+    nodes.down = vec![0];
+    hold.on_deadline(at(60_000), &mut nodes);
+    assert!(!hold.is_settled());
+    hold.on_news(0, News::Finished(FIRST), at(60_000), &mut nodes);
+    hold.on_deadline(at(69_999), &mut nodes);
+    assert!(!hold.is_settled());
+    hold.on_deadline(at(70_000), &mut nodes);
+    assert!(hold.is_settled());
+}
+
+#[test]
 fn law_4_a_vote_that_comes_after_the_verdict_is_looked_after() {
     let mut nodes = Nodes::default();
     let mut hold = held(&mut nodes);
