@@ -67,10 +67,11 @@ struct Entry {
     presence: Presence,
     /// The acquire is on its way.
     pending: bool,
-    /// The newest connection that carried an acquire or an extension.
-    carrier: Option<ConnectionId>,
-    /// That acquire may still be executed, at any time.
-    straggler: bool,
+    /// The newest broken connection on which something of ours is left that may still be executed,
+    /// at any time: an acquire, a heal, or an extension, which lengthens a key's life.
+    unfinished: Option<ConnectionId>,
+    /// The same for acquires and heals alone: they create the key.
+    straggler: Option<ConnectionId>,
     removal: Removal,
     /// There was a straggler when the release was submitted: its answer proves nothing yet.
     overtaken: bool,
@@ -91,8 +92,8 @@ impl Ledger {
         let entry = Entry {
             presence: Presence::Absent,
             pending: false,
-            carrier: None,
-            straggler: false,
+            unfinished: None,
+            straggler: None,
             removal: Removal::None,
             overtaken: false,
             give_up_at: None,
@@ -153,7 +154,8 @@ impl Ledger {
             .get(node)
             .is_some_and(|entry| match entry.removal {
                 Removal::AwaitingConnection | Removal::AwaitingFinish => true,
-                Removal::None | Removal::InFlight | Removal::RetryAt(_) => entry.straggler,
+                Removal::None | Removal::InFlight => entry.straggler.is_some(),
+                Removal::RetryAt(_) => entry.unfinished.is_some(),
                 Removal::Settled => false,
             })
     }
@@ -176,11 +178,13 @@ impl Ledger {
         };
         entry.pending = false;
         entry.carry(carrier);
-        entry.straggler |= vote == Vote::Unknown && matches!(carrier, Carrier::Broken(_));
+        if let Carrier::Broken(connection) = carrier {
+            entry.straggler = entry.straggler.max(Some(connection));
+        }
         entry.presence = match vote {
             Vote::Granted => Presence::Present,
             Vote::Unknown => Presence::Maybe,
-            _ if entry.straggler => Presence::Maybe,
+            _ if entry.straggler.is_some() => Presence::Maybe,
             Vote::Held { .. } | Vote::Stale { .. } | Vote::Refused(_) | Vote::Unsent(_) => {
                 Presence::Absent
             }
@@ -207,7 +211,9 @@ impl Ledger {
         match vote {
             Vote::Granted => entry.presence = Presence::Present,
             // A straggler may still bring the key back.
-            Vote::Held { .. } | Vote::Stale { .. } if !entry.straggler && !entry.pending => {
+            Vote::Held { .. } | Vote::Stale { .. }
+                if entry.straggler.is_none() && !entry.pending =>
+            {
                 entry.presence = Presence::Absent;
             }
             Vote::Held { .. }
@@ -259,7 +265,7 @@ impl Ledger {
             {
                 if !entry.overtaken {
                     entry.settle();
-                } else if entry.straggler {
+                } else if entry.straggler.is_some() {
                     entry.removal = Removal::AwaitingFinish;
                 } else {
                     entry.send_release(node, outbox);
@@ -267,9 +273,7 @@ impl Ledger {
             }
             Carrier::Answered(_) => {
                 // The server lives and will not: ask again until the key has expired by itself.
-                if !entry.straggler {
-                    entry.give_up_no_later_than(now.after(ttl));
-                }
+                entry.outlive(now, ttl);
                 entry.removal = Removal::RetryAt(now.after(RETRY));
             }
         }
@@ -288,14 +292,15 @@ impl Ledger {
         };
         match news {
             News::Finished(through) => {
-                if entry.carrier.is_some_and(|carrier| carrier <= through) {
-                    entry.straggler = false;
-                    if entry.removal != Removal::None {
-                        entry.give_up_no_later_than(now.after(ttl));
-                    }
-                    if entry.removal == Removal::AwaitingFinish {
-                        entry.send_release(node, outbox);
-                    }
+                for left in [&mut entry.straggler, &mut entry.unfinished] {
+                    *left = left.filter(|&connection| connection > through);
+                }
+                // A release in flight may have an extension before it: its own answer tells more.
+                if !matches!(entry.removal, Removal::None | Removal::InFlight) {
+                    entry.outlive(now, ttl);
+                }
+                if entry.removal == Removal::AwaitingFinish && entry.straggler.is_none() {
+                    entry.send_release(node, outbox);
                 }
             }
             News::Up => {
@@ -340,17 +345,23 @@ impl Entry {
     }
 
     fn carry(&mut self, carrier: Carrier) {
-        if let Carrier::Answered(connection) | Carrier::Broken(connection) = carrier {
-            self.carrier = self.carrier.max(Some(connection));
+        if let Carrier::Broken(connection) = carrier {
+            self.unfinished = self.unfinished.max(Some(connection));
+            self.give_up_at = None;
         }
     }
 
-    fn give_up_no_later_than(&mut self, at: Moment) {
-        self.give_up_at = Some(self.give_up_at.map_or(at, |earlier| earlier.min(at)));
+    /// Nothing that was sent before `now` is executed later, unless something is unfinished: so one
+    /// ttl from now the key has expired by itself.
+    fn outlive(&mut self, now: Moment, ttl: Duration) {
+        if self.unfinished.is_none() {
+            let at = now.after(ttl);
+            self.give_up_at = Some(self.give_up_at.map_or(at, |earlier| earlier.min(at)));
+        }
     }
 
     fn send_release(&mut self, node: usize, outbox: &mut dyn Outbox) {
-        self.overtaken = self.straggler;
+        self.overtaken = self.straggler.is_some();
         self.removal = match outbox.submit(node, Command::Release) {
             Ok(()) => Removal::InFlight,
             Err(_) => Removal::AwaitingConnection,

@@ -305,6 +305,30 @@ fn law_4_a_straggler_is_outlived_also_if_its_end_comes_before_the_answer() {
 }
 
 #[test]
+fn law_4_a_straggler_is_outlived_also_if_an_extension_went_by_a_newer_connection() {
+    let mut nodes = Nodes::default();
+    let mut hold = held(&mut nodes);
+    hold.on_reply(2, ACQUIRE, broken(1), at(2), &mut nodes);
+    let second = Reply {
+        vote: HELD,
+        carrier: Carrier::Answered(ConnectionId(2)),
+        error: None,
+    };
+    let number = hold.extend(TTL, at(3000), ROUND, &mut nodes).unwrap();
+    let extend = Command::Extend { ttl: TTL, number };
+    hold.on_reply(2, extend, second.clone(), at(3001), &mut nodes);
+    nodes.take();
+    hold.release(LossCause::Released, at(4000), &mut nodes);
+    assert_eq!(nodes.releases(), [0, 1, 2]);
+    hold.on_reply(2, Command::Release, second.clone(), at(4001), &mut nodes);
+    assert!(hold.needs_news(2), "the first connection may yet deliver");
+    hold.on_news(2, News::Finished(FIRST), at(4001), &mut nodes);
+    assert_eq!(nodes.releases(), [2], "it is the acquire's that must end");
+    hold.on_reply(2, Command::Release, second, at(4002), &mut nodes);
+    assert_eq!(hold.owed().collect::<Vec<_>>(), [0, 1]);
+}
+
+#[test]
 fn law_4_a_debt_ends_one_ttl_after_its_connection_is_finished() {
     let mut nodes = Nodes::default();
     let mut hold = started(&mut nodes, 1);
@@ -345,6 +369,32 @@ fn law_4_a_refused_release_is_asked_for_again() {
     );
     hold.on_deadline(at(10_002), &mut nodes);
     assert!(hold.is_settled(), "the key has expired by itself");
+}
+
+#[test]
+fn law_4_a_refused_release_is_asked_for_until_no_extension_can_lengthen_the_key() {
+    let mut nodes = Nodes::default();
+    let mut hold = started(&mut nodes, 1);
+    votes(&mut hold, &mut nodes, &[(0, Vote::Granted)]);
+    let number = hold.extend(TTL, at(3000), ROUND, &mut nodes).unwrap();
+    let extend = Command::Extend { ttl: TTL, number };
+    hold.on_reply(0, extend, broken(1), at(3001), &mut nodes);
+    hold.release(LossCause::Released, at(4000), &mut nodes);
+    let refused = Reply {
+        vote: Vote::Refused(Refusal::Busy),
+        carrier: Carrier::Answered(ConnectionId(2)),
+        error: None,
+    };
+    hold.on_reply(0, Command::Release, refused, at(4001), &mut nodes);
+    assert!(hold.needs_news(0), "the first connection may yet deliver");
+    nodes.down = vec![0];
+    hold.on_deadline(at(60_000), &mut nodes);
+    assert!(!hold.is_settled());
+    hold.on_news(0, News::Finished(FIRST), at(60_000), &mut nodes);
+    hold.on_deadline(at(69_999), &mut nodes);
+    assert!(!hold.is_settled());
+    hold.on_deadline(at(70_000), &mut nodes);
+    assert!(hold.is_settled());
 }
 
 #[test]
