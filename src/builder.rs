@@ -254,6 +254,9 @@ impl Builder {
                     continue;
                 }
             };
+            if matches!(info.addr(), ConnectionAddr::TcpTls { .. }) {
+                provide_crypto();
+            }
             let name: Arc<str> = address(info.addr()).into();
             if !seen.insert(Arc::clone(&name)) {
                 let node = name.to_string();
@@ -280,6 +283,19 @@ impl Builder {
         ))
     }
 }
+
+/// rustls panics at its first connection unless the process has chosen a crypto provider. One that
+/// has been chosen is left alone.
+#[cfg(feature = "tls-rustls")]
+fn provide_crypto() {
+    if rustls::crypto::CryptoProvider::get_default().is_none() {
+        // An error means that somebody else was first, which is as good.
+        drop(rustls::crypto::ring::default_provider().install_default());
+    }
+}
+
+#[cfg(not(feature = "tls-rustls"))]
+const fn provide_crypto() {}
 
 /// The address as it is shown and compared: no user, no password, no database.
 fn address(addr: &ConnectionAddr) -> String {

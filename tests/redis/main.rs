@@ -21,3 +21,5 @@ mod pottery;
 #[cfg(test)]
 #[path = "../support/mod.rs"]
 mod support;
+#[cfg(all(test, feature = "tls-rustls"))]
+mod tls;
