@@ -15,6 +15,7 @@ use crate::guard::Guard;
 use crate::node::redis::connection::CONNECT_TIMEOUT;
 use crate::owner::{Slots, held};
 use crate::quorum::backoff::Backoff;
+use crate::quorum::bug;
 use crate::quorum::hold::Hold;
 use crate::quorum::renewal::Renewal;
 use crate::quorum::round::Verdict;
@@ -226,7 +227,17 @@ impl Acquire {
                 .entropy()
                 .token()
                 .ok_or(InvalidRequest::NoRandomness)?;
+            #[cfg(feature = "testkit")]
+            let token = if bug!(TokenReused) {
+                crate::token::Token::from_bits(1)
+            } else {
+                token
+            };
             let attempt = Attempt::start(engine, key, token, &terms, Hold::start);
+            #[cfg(feature = "testkit")]
+            if bug!(LeaseClockOncePerWait) {
+                attempt.backdate(began);
+            }
             let Some(verdict) = attempt.verdict().await else {
                 return Err(AcquireError::Closed);
             };
@@ -235,7 +246,7 @@ impl Acquire {
                 return Ok(Guard::new(attempt.keep(), resource, self.redlock.clone()));
             }
             let now = engine.clock().now();
-            if deadline.is_some_and(|deadline| now >= deadline) {
+            if deadline.is_some_and(|deadline| now >= deadline) && !bug!(DeadlineIgnored) {
                 return Err(failure(&attempt, verdict, now.since(began)));
             }
             drop(attempt);

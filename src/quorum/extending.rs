@@ -155,9 +155,15 @@ impl Hold {
         };
         let (number, ttl) = (self.extending.number, round.ttl());
         let confirmed = matches!(verdict, Verdict::Won | Verdict::TooLate);
-        if self.phase == Phase::Held && self.loss(now).is_none() {
+        let in_time = self.loss(now).is_none() || bug!(ExtensionAfterLoss);
+        if self.phase == Phase::Held && in_time {
             if confirmed {
-                self.prolong(round.started_at(), ttl);
+                let counts_from = if bug!(ExtensionClockAfterReply) {
+                    now
+                } else {
+                    round.started_at()
+                };
+                self.prolong(counts_from, ttl);
                 self.extending.healing = Some(number);
                 for node in 0..self.ledger.len() {
                     if matches!(round.vote(node), Some(Vote::Held { .. })) {

@@ -218,6 +218,12 @@ impl Hold {
         }
     }
 
+    /// Makes the round older than it is: a deliberate mistake.
+    #[cfg(feature = "testkit")]
+    pub(crate) const fn backdate(&mut self, started_at: Moment) {
+        self.round.begin(started_at);
+    }
+
     pub(crate) const fn verdict(&self) -> Option<Verdict> {
         self.round.verdict()
     }
@@ -407,7 +413,7 @@ impl Hold {
         let verdict = self.verdict()?;
         let useful = self.loss(now).is_none()
             && validity::is_worth_having(self.round.valid_until(), self.round.ttl(), now);
-        if verdict == Verdict::Won && !useful {
+        if verdict == Verdict::Won && !useful && !bug!(NoLastLook) {
             self.give_up(LossCause::Expired, now, outbox);
             return Some(Verdict::TooLate);
         }
@@ -451,9 +457,17 @@ impl Hold {
         }
         if verdict == Verdict::Won {
             self.phase = Phase::Held;
-            self.prolong(self.round.started_at(), self.round.ttl());
+            let counts_from = if bug!(LeaseClockAfterReply) {
+                now
+            } else {
+                self.round.started_at()
+            };
+            self.prolong(counts_from, self.round.ttl());
             self.withdraw_opening(now, outbox);
         } else {
+            if bug!(NoCleanup) {
+                self.ledger.forget();
+            }
             self.give_up(LossCause::Released, now, outbox);
         }
         outbox.wake();

@@ -183,6 +183,7 @@ impl Ledger {
         }
         entry.presence = match vote {
             Vote::Granted => Presence::Present,
+            Vote::Unknown if bug!(UnknownIsRefused) => Presence::Absent,
             Vote::Unknown => Presence::Maybe,
             _ if entry.straggler.is_some() => Presence::Maybe,
             Vote::Held { .. } | Vote::Stale { .. } | Vote::Refused(_) | Vote::Unsent(_) => {
@@ -230,7 +231,9 @@ impl Ledger {
             if entry.removal != Removal::None {
                 continue;
             }
-            if entry.is_possible() || self.inherited {
+            if bug!(PendingForgotten) && entry.pending {
+                entry.settle();
+            } else if entry.is_possible() || self.inherited {
                 entry.send_release(node, outbox);
             } else {
                 entry.removal = Removal::Settled;
@@ -259,11 +262,16 @@ impl Ledger {
             return;
         }
         match carrier {
-            Carrier::NotWritten | Carrier::Broken(_) => entry.removal = Removal::AwaitingConnection,
+            Carrier::NotWritten | Carrier::Broken(_) => {
+                entry.removal = Removal::AwaitingConnection;
+                if bug!(DebtsEndEarly) {
+                    entry.give_up_at = Some(now.after(ttl));
+                }
+            }
             Carrier::Answered(_)
                 if matches!(vote, Vote::Granted | Vote::Held { .. } | Vote::Stale { .. }) =>
             {
-                if !entry.overtaken {
+                if !entry.overtaken || bug!(StragglerNotOutlived) {
                     entry.settle();
                 } else if entry.straggler.is_some() {
                     entry.removal = Removal::AwaitingFinish;
