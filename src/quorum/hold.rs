@@ -110,7 +110,7 @@ pub(crate) struct Removal {
     pub(crate) deleted: usize,
     /// Fewer than a quorum can still hold it.
     pub(crate) confirmed: bool,
-    /// The time to wait for more is over.
+    /// The time to wait for more is over, or nothing more can come.
     pub(crate) timed_out: bool,
 }
 
@@ -284,6 +284,11 @@ impl Hold {
         self.is_releasing() && self.ledger.is_settled()
     }
 
+    /// The nodes that may hold the key, now or later.
+    pub(crate) fn possible_holders(&self) -> impl Iterator<Item = usize> + '_ {
+        self.ledger.possible()
+    }
+
     pub(crate) fn owed(&self) -> impl Iterator<Item = usize> + '_ {
         self.ledger.owed()
     }
@@ -302,7 +307,7 @@ impl Hold {
             remaining,
             deleted: self.deleted,
             confirmed: remaining < self.round.quorum(),
-            timed_out: self.timed_out,
+            timed_out: self.timed_out || self.is_settled(),
         }
     }
 

@@ -132,10 +132,15 @@ impl Ledger {
 
     /// How many nodes may hold the key, now or later.
     pub(crate) fn possible_holders(&self) -> usize {
-        self.entries
-            .iter()
-            .filter(|entry| entry.is_possible())
-            .count()
+        self.possible().count()
+    }
+
+    /// The nodes that may hold the key, now or later.
+    pub(crate) fn possible(&self) -> impl Iterator<Item = usize> + '_ {
+        let entries = self.entries.iter().enumerate();
+        entries
+            .filter(|(_, entry)| entry.is_possible())
+            .map(|(node, _)| node)
     }
 
     /// The nodes where a removal has begun and has not settled.
@@ -317,8 +322,9 @@ impl Ledger {
                 }
             }
             News::Gone => {
+                // Nothing can be done any more. What is there stays until its ttl ends it.
                 if entry.removal != Removal::None {
-                    entry.settle();
+                    entry.removal = Removal::Settled;
                 }
             }
         }

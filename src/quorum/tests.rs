@@ -591,6 +591,12 @@ fn a_driver_that_is_gone_ends_all_debts() {
         hold.on_news(node, News::Gone, at(3), &mut nodes);
     }
     assert!(hold.is_settled());
+    let removal = hold.removal();
+    assert!(
+        !removal.confirmed && removal.timed_out,
+        "the keys are still there"
+    );
+    assert_eq!(hold.possible_holders().collect::<Vec<_>>(), [0, 1, 2]);
 }
 
 #[test]
