@@ -210,6 +210,7 @@ impl Acquire {
             Wait::For(limit) => Some(began.after(limit)),
             Wait::Forever => None,
         };
+        let deadline = deadline.filter(|_| !bug!(DeadlineIgnored));
         let connected = began.after(CONNECT_TIMEOUT);
         engine
             .ready(match self.wait {
@@ -246,7 +247,7 @@ impl Acquire {
                 return Ok(Guard::new(attempt.keep(), resource, self.redlock.clone()));
             }
             let now = engine.clock().now();
-            if deadline.is_some_and(|deadline| now >= deadline) && !bug!(DeadlineIgnored) {
+            if deadline.is_some_and(|deadline| now >= deadline) {
                 return Err(failure(&attempt, verdict, now.since(began)));
             }
             drop(attempt);

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use super::hold::{Command, Outbox};
 use super::validity::Moment;
-use super::vote::Vote;
+use super::vote::{Unsent, Vote};
 
 /// One connection of one node; later ones have larger numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -378,6 +378,8 @@ impl Entry {
         self.overtaken = self.straggler.is_some();
         self.removal = match outbox.submit(node, Command::Release) {
             Ok(()) => Removal::InFlight,
+            // The news of that may have come before there was anything to remove.
+            Err(Unsent::Closed) => Removal::Settled,
             Err(_) => Removal::AwaitingConnection,
         };
     }

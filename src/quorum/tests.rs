@@ -30,6 +30,7 @@ const TERMS: Terms = Terms {
 struct Nodes {
     sent: Vec<(usize, Command)>,
     down: Vec<usize>,
+    gone: Vec<usize>,
     unwritten: Vec<usize>,
     wakes: usize,
 }
@@ -51,6 +52,9 @@ impl Nodes {
 
 impl Outbox for Nodes {
     fn submit(&mut self, node: usize, command: Command) -> Result<(), Unsent> {
+        if self.gone.contains(&node) {
+            return Err(Unsent::Closed);
+        }
         if self.down.contains(&node) {
             return Err(Unsent::NotConnected);
         }
@@ -597,6 +601,20 @@ fn a_driver_that_is_gone_ends_all_debts() {
         "the keys are still there"
     );
     assert_eq!(hold.possible_holders().collect::<Vec<_>>(), [0, 1, 2]);
+}
+
+#[test]
+fn a_driver_that_went_before_the_removal_began_ends_it_at_once() {
+    let mut nodes = Nodes::default();
+    let mut hold = held(&mut nodes);
+    hold.on_reply(2, ACQUIRE, broken(1), at(2), &mut nodes);
+    assert!(hold.needs_news(2), "of its straggler's end");
+    for node in [0, 1, 2] {
+        hold.on_news(node, News::Gone, at(3), &mut nodes);
+    }
+    nodes.gone = vec![0, 1, 2];
+    hold.release(LossCause::Released, at(4), &mut nodes);
+    assert!(hold.is_settled() && !hold.removal().confirmed);
 }
 
 #[test]
