@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use redlock_quorum::{AcquireError, Acquiring, Guard, Wait};
+use redlock_quorum::{AcquireError, Acquiring, Guard, Renewal, Wait};
 
 use crate::dice::{Dice, ms};
 use crate::history::{Failure, LetGo, Op, Patience, What};
@@ -19,6 +19,24 @@ enum Fate {
     Await,
     DropAfter(Duration),
     DropAfterPolls(u64),
+}
+
+/// What keeps a lock alive while it is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Keep {
+    AsItIs,
+    Renewed,
+    RenewedFor(Duration),
+}
+
+impl Keep {
+    fn renewal(self) -> Renewal {
+        match self {
+            Self::AsItIs => Renewal::off(),
+            Self::Renewed => Renewal::every_third(),
+            Self::RenewedFor(limit) => Renewal::every_third().max_hold(limit),
+        }
+    }
 }
 
 /// One caller: asks, holds, lets go, until all is over.
@@ -58,7 +76,10 @@ pub(crate) async fn serve(world: Arc<World>, client: usize, resource: usize, lim
     };
     let ttl = caller.world.plan.ttl;
     let patience = Patience::For(limit);
-    if let Some(holding) = caller.ask(resource, ttl, patience, Fate::Await).await {
+    if let Some(holding) = caller
+        .ask(resource, ttl, patience, Keep::AsItIs, Fate::Await)
+        .await
+    {
         holding.let_go(LetGo::Release).await;
     }
 }
@@ -84,10 +105,19 @@ impl Caller {
         }
         let resource = self.dice.index(self.world.plan.resources);
         let (ttl, patience, fate) = self.choose();
-        let Some(holding) = self.ask(resource, ttl, patience, fate).await else {
+        let keep = self.keep();
+        let Some(holding) = self.ask(resource, ttl, patience, keep, fate).await else {
             return;
         };
-        self.hold(holding, ttl).await;
+        self.hold(holding, ttl, keep).await;
+    }
+
+    fn keep(&mut self) -> Keep {
+        match self.dice.below(10) {
+            0..5 => Keep::AsItIs,
+            5..8 => Keep::Renewed,
+            _ => Keep::RenewedFor(self.dice.time(100, 5000)),
+        }
     }
 
     fn choose(&mut self) -> (Duration, Patience, Fate) {
@@ -115,6 +145,7 @@ impl Caller {
         resource: usize,
         ttl: Duration,
         patience: Patience,
+        keep: Keep,
         fate: Fate,
     ) -> Option<Holding> {
         let world = Arc::clone(&self.world);
@@ -128,6 +159,11 @@ impl Caller {
             ttl,
             patience,
             round_timeout,
+            renews: keep != Keep::AsItIs,
+            max_hold: match keep {
+                Keep::RenewedFor(limit) => Some(limit),
+                Keep::AsItIs | Keep::Renewed => None,
+            },
         };
         world.history.push(self.client, asked);
         let wait = match patience {
@@ -141,7 +177,8 @@ impl Caller {
             client: self.client,
             op: Some(op),
         };
-        let answer = decide(request.ttl(ttl).wait(wait).into_future(), fate).await?;
+        let request = request.ttl(ttl).wait(wait).renewal(keep.renewal());
+        let answer = decide(request.into_future(), fate).await?;
         asking.done();
         self.answered(op, resource, answer).await
     }
@@ -185,7 +222,7 @@ impl Caller {
     }
 
     /// Holds a lock for a while, then lets it go.
-    async fn hold(&mut self, mut holding: Holding, ttl: Duration) {
+    async fn hold(&mut self, mut holding: Holding, ttl: Duration, keep: Keep) {
         let longest = match self.dice.below(20) {
             0..8 => 20,
             8..19 => u64::try_from(ttl.as_millis() / 2).unwrap().min(1500),
@@ -217,6 +254,12 @@ impl Caller {
             (6, LetGo::Drop),
             (1, LetGo::Leak),
         ]);
+        // A guard that is renewed and forgotten is renewed for ever.
+        let how = if how == LetGo::Leak && keep != Keep::AsItIs {
+            LetGo::Drop
+        } else {
+            how
+        };
         holding.let_go(how).await;
     }
 

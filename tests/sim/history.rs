@@ -72,6 +72,9 @@ pub(crate) enum What {
         ttl: Duration,
         patience: Patience,
         round_timeout: Duration,
+        /// Its lock is extended while it is held.
+        renews: bool,
+        max_hold: Option<Duration>,
     },
     Acquired {
         op: Op,

@@ -16,6 +16,8 @@ pub(crate) struct Request {
     pub(crate) ttl: Duration,
     pub(crate) patience: Patience,
     pub(crate) round_timeout: Duration,
+    pub(crate) renews: bool,
+    pub(crate) max_hold: Option<Duration>,
     pub(crate) asked: Duration,
     /// When it returned or was dropped, and how.
     pub(crate) ended: Option<(Duration, End)>,
@@ -37,6 +39,8 @@ pub(crate) struct Hold {
     pub(crate) valid_until: Duration,
     /// It may last until here: an extension whose future was dropped may count.
     pub(crate) at_most_until: Duration,
+    /// The longest that an extension has asked for.
+    pub(crate) longest_ttl: Duration,
     pub(crate) let_go: Option<(Duration, LetGo)>,
     pub(crate) lost: Option<(Duration, LossCause)>,
 }
@@ -69,6 +73,8 @@ impl History {
                 ttl,
                 patience,
                 round_timeout,
+                renews,
+                max_hold,
             } = &event.what
             {
                 let request = Request {
@@ -78,6 +84,8 @@ impl History {
                     ttl,
                     patience,
                     round_timeout,
+                    renews,
+                    max_hold,
                     asked: at,
                     ended: None,
                     hold: None,
@@ -98,6 +106,7 @@ impl History {
                         acquired: at,
                         valid_until: *valid_until,
                         at_most_until: *valid_until,
+                        longest_ttl: Duration::ZERO,
                         let_go: None,
                         lost: None,
                     });
@@ -190,6 +199,7 @@ impl Hold {
             What::Extend { ttl, .. } => {
                 // Also if it fails: what is confirmed while its future is being dropped counts.
                 self.at_most_until = self.at_most_until.max(at + ttl);
+                self.longest_ttl = self.longest_ttl.max(ttl);
             }
             What::ExtendAbandoned { ttl, .. } => {
                 self.at_most_until = self.at_most_until.max(at + ttl);

@@ -1,5 +1,5 @@
 //! Every request for a lock ends in time: a single attempt within the time to connect (1 s) and one
-//! round time-out, a waiting one within the time it may wait, which if it is zero leaves one round.
+//! round time-out, a waiting one within the time it may wait and the round that began last.
 //!
 //! The time for which the caller's process stood still is allowed for, and timers round up.
 
@@ -30,8 +30,7 @@ pub(crate) fn check(history: &History) -> Vec<Violation> {
         };
         let allowed = match request.patience {
             Patience::Once => CONNECT + request.round_timeout,
-            Patience::For(limit) if limit.is_zero() => request.round_timeout,
-            Patience::For(limit) => limit,
+            Patience::For(limit) => limit + request.round_timeout,
             Patience::Forever => continue,
         };
         let took = ended - request.asked;
@@ -60,8 +59,8 @@ mod tests {
         };
         assert_eq!(story(Patience::Once, 1102), 0);
         assert_eq!(story(Patience::Once, 1103), 1);
-        assert_eq!(story(Patience::For(ms(500)), 502), 0);
-        assert_eq!(story(Patience::For(ms(500)), 503), 1);
+        assert_eq!(story(Patience::For(ms(500)), 602), 0);
+        assert_eq!(story(Patience::For(ms(500)), 603), 1);
         assert_eq!(story(Patience::Forever, 60_000), 0);
     }
 

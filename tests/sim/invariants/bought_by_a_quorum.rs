@@ -19,10 +19,11 @@ pub(crate) fn check(history: &History) -> Vec<Violation> {
     let (requests, tokens) = (history.requests_by_op(), history.by_token());
     let quorum = history.plan.quorum();
     let mut paid: BTreeMap<Op, Duration> = BTreeMap::new();
-    let mut abandoned: BTreeMap<Op, Vec<Duration>> = BTreeMap::new();
+    let mut asked: BTreeMap<Op, Vec<Duration>> = BTreeMap::new();
     let mut violations = Vec::new();
     for Event { at, what, .. } in &history.events {
-        // An extension whose future was dropped counts if it succeeds, and shows later.
+        // An extension whose future was dropped counts if it succeeds, and shows later; so does one
+        // by renewal, with the latest ttl that was asked for.
         let (op, ttl, until, kind) = match *what {
             What::Acquired {
                 op, valid_until, ..
@@ -36,7 +37,7 @@ pub(crate) fn check(history: &History) -> Vec<Violation> {
                 op, valid_until, ..
             } => (op, None, valid_until, CommandKind::Extend),
             What::ExtendAbandoned { op, ttl } => {
-                abandoned.entry(op).or_default().push(ttl);
+                asked.entry(op).or_default().push(ttl);
                 continue;
             }
             _ => continue,
@@ -54,13 +55,12 @@ pub(crate) fn check(history: &History) -> Vec<Violation> {
         }
         let ttls = match kind {
             CommandKind::Acquire => vec![request.ttl],
-            _ => abandoned
-                .get(&op)
-                .into_iter()
-                .flatten()
-                .copied()
-                .chain(ttl)
-                .collect(),
+            _ => {
+                let renewal = request.renews.then_some(request.ttl);
+                let asked = asked.entry(op).or_default();
+                asked.extend(ttl);
+                asked.iter().copied().chain(renewal).collect()
+            }
         };
         let executions = tokens
             .get(hold.token.as_str())

@@ -1,8 +1,10 @@
 //! A hold lasts for as long as its ttl promises: the round that won it began at most a round
 //! time-out before its request returned, and its validity counts from there. At least a tenth of
-//! the ttl is left when it is handed out.
+//! the ttl is left when it is handed out. `max_hold` makes both shorter.
 //!
 //! The time for which the caller's process stood still is allowed for.
+
+use std::time::Duration;
 
 use super::{Invariant, Violation};
 use crate::dice::ms;
@@ -24,8 +26,16 @@ pub(crate) fn check(history: &History) -> Vec<Violation> {
         };
         let stalled = history.stalled(request.incarnation, request.asked, event.at);
         let longest = request.round_timeout + stalled + ms(2);
-        let least = (event.at + request.ttl).saturating_sub(drift(request.ttl) + longest);
-        if valid_until < least || valid_until < event.at + request.ttl / 10 {
+        let promised = request.ttl - drift(request.ttl);
+        let promised = request
+            .max_hold
+            .map_or(promised, |limit| limit.min(promised));
+        let least = (event.at + promised).saturating_sub(longest);
+        let tenth = match request.max_hold {
+            None => request.ttl / 10,
+            Some(_) => Duration::ZERO,
+        };
+        if valid_until < least || valid_until < event.at + tenth {
             let what = format!(
                 "#{op} is valid until {:.3}, at least {:.3} was promised",
                 valid_until.as_secs_f64(),

@@ -5,16 +5,20 @@
 //! clock and is never late. Nor does a guard expire while it is valid.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use redlock_quorum::LossCause;
+use redlock_quorum::testkit::memory::CommandKind;
 
 use super::{Invariant, Violation};
 use crate::dice::ms;
-use crate::history::{History, LetGo, Op, Phase, What};
+use crate::history::{Execution, History, LetGo, Op, Phase, What};
+use crate::holds::{Hold, Request};
 
 pub(crate) fn check(history: &History) -> Vec<Violation> {
     let mut violations = looks(history);
     let end = history.phase(Phase::End);
+    let tokens = history.by_token();
     for (request, hold) in history.holds() {
         let (op, process) = (request.op, request.incarnation);
         let mut found = |at, what: String| {
@@ -28,7 +32,7 @@ pub(crate) fn check(history: &History) -> Vec<Violation> {
             }
             Some((at, cause)) => {
                 // Where it stood still at the end of its validity, until it went on.
-                let due = hold.at_most_until;
+                let due = latest_end(&request, &hold, tokens.get(hold.token.as_str()));
                 let stalled = history.stalled(process, due.saturating_sub(ms(3)), at);
                 if at > due + stalled {
                     let (due, at_s) = (due.as_secs_f64(), at.as_secs_f64());
@@ -49,8 +53,28 @@ pub(crate) fn check(history: &History) -> Vec<Violation> {
     violations
 }
 
+/// By when the hold must have ended: a renewal counts from before it was carried out anywhere.
+fn latest_end(
+    request: &Request,
+    hold: &Hold,
+    executions: Option<&Vec<(usize, &Execution)>>,
+) -> Duration {
+    let mut due = hold.at_most_until;
+    if request.renews {
+        let renewed = executions
+            .into_iter()
+            .flatten()
+            .filter(|(_, entry)| entry.kind == CommandKind::Extend && entry.took_effect);
+        let last = renewed.map(|(_, entry)| entry.at).max();
+        due = due.max(last.map_or(due, |last| last + hold.longest_ttl.max(request.ttl)));
+    }
+    request
+        .max_hold
+        .map_or(due, |limit| due.min(hold.acquired + limit))
+}
+
 /// What the caller had been told by then.
-fn valid_until_at(history: &History, op: Op, by: std::time::Duration) -> std::time::Duration {
+fn valid_until_at(history: &History, op: Op, by: Duration) -> Duration {
     let told = history.events.iter().filter(|event| event.at <= by);
     told.filter_map(|event| match event.what {
         What::Acquired {

@@ -22,7 +22,7 @@ pub(crate) fn check(history: &History) -> Vec<Violation> {
         let mut stands: BTreeMap<&str, &str> = BTreeMap::new();
         for entry in log.iter().filter(|entry| entry.took_effect) {
             match entry.kind {
-                CommandKind::Acquire => {
+                CommandKind::Acquire | CommandKind::Heal => {
                     stands.insert(&entry.key, &entry.token);
                     continue;
                 }

@@ -49,6 +49,8 @@ impl Story {
             ttl: TTL,
             patience,
             round_timeout: ms(100),
+            renews: false,
+            max_hold: None,
         };
         self.event(at, op, asked)
     }
