@@ -21,6 +21,8 @@ pub(super) struct Extending {
     number: u32,
     /// The number of the latest that a quorum confirmed, while its nodes may be healed.
     healing: Option<u32>,
+    /// Somebody waits for the end of this one.
+    by_hand: Option<u32>,
     ended: Option<Extended>,
 }
 
@@ -30,7 +32,7 @@ struct Extension {
     decide_by: Moment,
 }
 
-/// How the latest extension ended.
+/// How the latest extension by hand ended. Renewals may have followed it.
 #[derive(Clone, Debug)]
 pub(crate) struct Extended {
     pub(crate) number: u32,
@@ -46,6 +48,7 @@ impl Extending {
             round_timeout,
             number: 0,
             healing: None,
+            by_hand: None,
             ended: None,
         }
     }
@@ -77,6 +80,7 @@ impl Hold {
             return None;
         }
         self.extending.round_timeout = round_timeout;
+        self.extending.by_hand = Some(self.extending.number.wrapping_add(1));
         Some(self.begin_extension(ttl, now, outbox))
     }
 
@@ -179,13 +183,15 @@ impl Hold {
                 round.on_vote(node, Vote::Unsent(Unsent::Decided), None, now);
             }
         }
-        self.extending.ended = Some(Extended {
-            number,
-            // However late: what a quorum confirmed before the loss counts.
-            verdict: if confirmed { Verdict::Won } else { verdict },
-            quorum: round.quorum(),
-            votes: round.votes().collect(),
-        });
+        if self.extending.by_hand == Some(number) {
+            self.extending.ended = Some(Extended {
+                number,
+                // However late: what a quorum confirmed before the loss counts.
+                verdict: if confirmed { Verdict::Won } else { verdict },
+                quorum: round.quorum(),
+                votes: round.votes().collect(),
+            });
+        }
         outbox.wake();
     }
 

@@ -720,6 +720,29 @@ fn a_renewal_waits_for_the_extension_in_flight() {
 }
 
 #[test]
+fn the_end_of_an_extension_by_hand_is_kept_while_renewals_follow_it() {
+    let mut nodes = Nodes::default();
+    let mut hold = renewed_every_two_seconds(&mut nodes, None);
+    let number = hold.extend(TTL, at(100), ROUND, &mut nodes).unwrap();
+    let extend = Command::Extend { ttl: TTL, number };
+    for node in [0, 1] {
+        hold.on_reply(node, extend, answered(Vote::Granted), at(101), &mut nodes);
+    }
+    nodes.take();
+    let (command, due) = renew(&mut hold, &mut nodes);
+    for node in [0, 1] {
+        hold.on_reply(node, command, answered(Vote::Granted), due, &mut nodes);
+    }
+    assert!(!hold.is_extending());
+    let ended = hold.extended().map(|ended| (ended.number, ended.verdict));
+    assert_eq!(
+        ended,
+        Some((number, Verdict::Won)),
+        "its caller has not looked yet"
+    );
+}
+
+#[test]
 fn a_confirmed_renewal_heals_the_nodes_that_lack_the_key() {
     let mut nodes = Nodes::default();
     let mut hold = renewed_every_two_seconds(&mut nodes, None);
