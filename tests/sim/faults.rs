@@ -88,9 +88,10 @@ pub(crate) async fn run(world: Arc<World>) {
         return;
     }
     loop {
-        tokio::time::sleep(dice.time(1, 2 * plan.fault_gap)).await;
-        if world.is_healed() {
-            return;
+        tokio::select! {
+            biased;
+            () = world.stop.wait() => return,
+            () = tokio::time::sleep(dice.time(1, 2 * plan.fault_gap)) => {}
         }
         let fault = dice.weighed(&possible);
         let strike = Strike {

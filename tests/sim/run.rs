@@ -57,7 +57,7 @@ async fn live(plan: Plan) -> Outcome {
             callers.spawn(callers::work(Arc::clone(&world), client));
         }
     }
-    let faults = tokio::spawn(faults::run(Arc::clone(&world)));
+    tokio::spawn(faults::run(Arc::clone(&world)));
     let mut seconds = 0;
     while world.history.now() < AT_LEAST.0 || world.calls() < AT_LEAST.1 {
         tokio::time::sleep(ms(1000)).await;
@@ -67,7 +67,6 @@ async fn live(plan: Plan) -> Outcome {
             break;
         }
     }
-    faults.abort();
     world.heal();
     phase(&world, Phase::Healed);
     world.stop.set();

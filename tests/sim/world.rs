@@ -12,6 +12,9 @@ use crate::history::{Op, Recorder, What};
 use crate::pausable::{Pause, Stop};
 use crate::plan::Plan;
 
+/// The longest latency of a message, one way and in milliseconds, once all is healed.
+const HEALTHY: u64 = 3;
+
 /// One run of a client's process.
 #[derive(Clone)]
 pub(crate) struct Incarnation {
@@ -92,10 +95,10 @@ impl World {
         let number = self.incarnations_made.fetch_add(1, Ordering::Relaxed);
         let links: Vec<MemoryLink> = self.servers.iter().map(MemoryServer::link).collect();
         for link in &links {
-            let longest = if dice.chance(50) {
-                self.plan.latency
-            } else {
-                self.plan.latency / 2
+            let longest = match (self.is_healed(), dice.chance(50)) {
+                (true, _) => HEALTHY,
+                (false, true) => self.plan.latency,
+                (false, false) => self.plan.latency / 2,
             };
             set_latency(link, &mut dice, longest);
         }
@@ -213,7 +216,7 @@ impl World {
                 link.block_requests(false);
                 link.block_replies(false);
                 link.pause_client(false);
-                set_latency(link, &mut dice, 3);
+                set_latency(link, &mut dice, HEALTHY);
             }
             incarnation.pause.set(false);
         }
