@@ -159,8 +159,7 @@ impl Hold {
         };
         let (number, ttl) = (self.extending.number, round.ttl());
         let confirmed = matches!(verdict, Verdict::Won | Verdict::TooLate);
-        let in_time = self.loss(now).is_none() || bug!(ExtensionAfterLoss);
-        if self.phase == Phase::Held && in_time {
+        if self.phase == Phase::Held && self.loss(now).is_none() {
             if confirmed {
                 let counts_from = if bug!(ExtensionClockAfterReply) {
                     now

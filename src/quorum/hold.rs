@@ -510,6 +510,10 @@ impl Hold {
         self.renewing.stop();
         self.abandon_extension(now, outbox);
         self.ledger.remove(outbox);
+        #[cfg(feature = "testkit")]
+        if bug!(DebtsEndEarly) {
+            self.ledger.end_early(now);
+        }
         outbox.wake();
     }
 

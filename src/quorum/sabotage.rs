@@ -35,8 +35,6 @@ pub enum Bug {
     NoLastLook,
     /// A hold counts as lost a while after its validity has ended.
     LossLate,
-    /// An extension counts even when it is confirmed after the loss.
-    ExtensionAfterLoss,
     /// An acquisition goes on after its time to wait.
     DeadlineIgnored,
     /// All attempts bear one token.

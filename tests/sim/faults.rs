@@ -181,6 +181,14 @@ impl Strike {
             Fault::Parted => {
                 self.say_link("parted");
                 link.partition(true);
+                if self.dice.chance(50) {
+                    // What is on the way now arrives when they are joined.
+                    tokio::time::sleep(self.dice.time(1, 150)).await;
+                    link.cut(CutFate::Executed);
+                }
+                if world.is_healed() {
+                    link.partition(false);
+                }
                 self.later(move |strike| {
                     link.partition(false);
                     strike.say_link("joined");

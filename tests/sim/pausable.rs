@@ -42,6 +42,10 @@ impl Stop {
         self.0.1.notify_waiters();
     }
 
+    pub(crate) fn clear(&self) {
+        self.0.0.store(false, Ordering::Relaxed);
+    }
+
     pub(crate) fn is_set(&self) -> bool {
         self.0.0.load(Ordering::Relaxed)
     }

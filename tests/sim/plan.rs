@@ -48,7 +48,7 @@ pub(crate) struct Plan {
 /// The longest ttl that anybody asks for.
 pub(crate) const LONGEST_TTL: Duration = ms(10_000);
 /// The longest that anybody waits for a lock, except for ever.
-pub(crate) const LONGEST_WAIT: u64 = 3000;
+pub(crate) const LONGEST_WAIT: u64 = 1500;
 /// By so much do the clocks of servers differ from the true one at most: a hundredth.
 const DRIFT_BOUND: i32 = 10_000;
 

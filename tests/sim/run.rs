@@ -13,8 +13,11 @@ use crate::plan::{LONGEST_TTL, Plan};
 use crate::world::World;
 use crate::{callers, faults};
 
-/// A seed lasts at least so long, and until there were so many calls.
-const AT_LEAST: (Duration, usize) = (ms(60_000), 200);
+/// A seed goes through so many times of trouble, each with its healing.
+const EPOCHS: u32 = 3;
+/// Each lasts at least so many seconds, and until there were so many calls.
+const SECONDS: u32 = 20;
+const CALLS: usize = 67;
 /// So long after healing, nothing may be owed that can be paid: a connection takes a second at
 /// most to begin, and what it must wait for is a few round trips and the end of its predecessor.
 pub(crate) const SETTLES_WITHIN: Duration = ms(2500);
@@ -51,32 +54,11 @@ pub(crate) fn run_plan(plan: Plan, bug: Option<Bug>) -> Outcome {
 
 async fn live(plan: Plan) -> Outcome {
     let world = World::new(plan);
-    let mut callers = tokio::task::JoinSet::new();
-    for client in 0..world.plan.clients {
-        for _ in 0..world.plan.workers {
-            callers.spawn(callers::work(Arc::clone(&world), client));
-        }
+    for epoch in 1..=EPOCHS {
+        world.unsettle();
+        live_through(&world, epoch).await;
+        look(&world, Phase::Settled);
     }
-    tokio::spawn(faults::run(Arc::clone(&world)));
-    let mut seconds = 0;
-    while world.history.now() < AT_LEAST.0 || world.calls() < AT_LEAST.1 {
-        tokio::time::sleep(ms(1000)).await;
-        seconds += 1;
-        if seconds > 600 {
-            stuck(&world, "too few calls in ten minutes");
-            break;
-        }
-    }
-    world.heal();
-    phase(&world, Phase::Healed);
-    world.stop.set();
-    let all = async { while callers.join_next().await.is_some() {} };
-    if tokio::time::timeout(ms(60_000), all).await.is_err() {
-        stuck(&world, "a caller, a minute after healing");
-        callers.abort_all();
-    }
-    tokio::time::sleep(SETTLES_WITHIN).await;
-    look(&world, Phase::Settled);
     serve(&world).await;
     let expired = world.leaked_until() + LONGEST_TTL / 20 + SETTLES_WITHIN;
     if world.leaked_until() > Duration::ZERO {
@@ -86,6 +68,36 @@ async fn live(plan: Plan) -> Outcome {
     look(&world, Phase::Expired);
     end(&world).await;
     Outcome::new(world)
+}
+
+/// Calls and faults, then healing, and the time that it takes to settle.
+async fn live_through(world: &Arc<World>, epoch: u32) {
+    let mut callers = tokio::task::JoinSet::new();
+    for client in 0..world.plan.clients {
+        for _ in 0..world.plan.workers {
+            callers.spawn(callers::work(Arc::clone(world), client));
+        }
+    }
+    tokio::spawn(faults::run(Arc::clone(world)));
+    let mut seconds = 0;
+    let calls = CALLS * usize::try_from(epoch).expect("a few");
+    while seconds < SECONDS || world.calls() < calls {
+        tokio::time::sleep(ms(1000)).await;
+        seconds += 1;
+        if seconds > 300 {
+            stuck(world, "too few calls in five minutes");
+            break;
+        }
+    }
+    world.heal();
+    phase(world, Phase::Healed);
+    world.stop.set();
+    let all = async { while callers.join_next().await.is_some() {} };
+    if tokio::time::timeout(ms(60_000), all).await.is_err() {
+        stuck(world, "a caller, a minute after healing");
+        callers.abort_all();
+    }
+    tokio::time::sleep(SETTLES_WITHIN).await;
 }
 
 fn phase(world: &World, phase: Phase) {

@@ -192,6 +192,18 @@ impl World {
             .count()
     }
 
+    /// Things may go wrong again.
+    pub(crate) fn unsettle(&self) {
+        self.stop.clear();
+        self.healed.store(false, Ordering::Relaxed);
+        let mut dice = self.fork_dice();
+        for (_, incarnation) in self.incarnations() {
+            for link in &incarnation.links {
+                set_latency(link, &mut dice, self.plan.latency);
+            }
+        }
+    }
+
     /// Ends all faults. The clocks of servers stay as they are.
     pub(crate) fn heal(&self) {
         self.healed.store(true, Ordering::Relaxed);
