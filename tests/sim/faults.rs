@@ -61,6 +61,11 @@ const TABLE: [(u64, Fault, Class); 19] = [
     (2, Fault::ClockBack, Class::Second),
 ];
 
+/// For how long after the cut a straggler may be on its way, in milliseconds, where nobody confirms
+/// a connection's end: it counts as finished 250 ms after a newer one's first reply, which comes 50
+/// ms after the cut at the earliest. What is later breaks the assumption.
+const STRAGGLES: u64 = 290;
+
 fn rank(class: Class) -> u8 {
     match class {
         Class::Calm => 0,
@@ -79,14 +84,11 @@ pub(crate) async fn run(world: Arc<World>) {
         .filter(|(.., class)| rank(*class) <= rank(plan.class))
         .map(|&(weight, fault, _)| (weight, fault))
         .collect();
-    let targets = if plan.class == Class::Minority {
-        plan.victims
-    } else {
-        plan.servers
-    };
+    let targets = targets(plan);
     if possible.is_empty() || targets == 0 {
         return;
     }
+    tokio::spawn(siege(Arc::clone(&world)));
     loop {
         tokio::select! {
             biased;
@@ -103,6 +105,74 @@ pub(crate) async fn run(world: Arc<World>) {
         };
         world.count_fault();
         strike.now(fault).await;
+    }
+}
+
+/// One server cannot be reached from some moment on until all is healed; what was on the way then
+/// arrives, long after those who sent it have let go.
+async fn siege(world: Arc<World>) {
+    let mut dice = world.fork_dice();
+    let targets = targets(&world.plan);
+    if targets == 0 || dice.chance(50) {
+        return;
+    }
+    let server = dice.index(targets);
+    tokio::select! {
+        biased;
+        () = world.stop.wait() => return,
+        () = tokio::time::sleep(dice.time(4000, 14_000)) => {}
+    }
+    world.count_fault();
+    world
+        .history
+        .fault(format_args!("server {server}: cannot be reached any more"));
+    let clients = (0..world.plan.clients).map(|client| world.client(client));
+    let links: Vec<_> = clients
+        .map(|incarnation| incarnation.links[server].clone())
+        .collect();
+    for link in &links {
+        link.partition(true);
+    }
+    tokio::time::sleep(dice.time(1, 250)).await;
+    for link in &links {
+        link.cut(CutFate::Executed);
+        link.partition(!world.is_healed());
+    }
+}
+
+/// The last thing that goes wrong before all is healed: one server's connections are held, cut, and
+/// deliver what they carried after the newer ones.
+pub(crate) async fn last_wave(world: &World) {
+    let mut dice = world.fork_dice();
+    let targets = targets(&world.plan);
+    if targets == 0 || dice.chance(50) {
+        return;
+    }
+    let server = dice.index(targets);
+    world.count_fault();
+    world.history.fault(format_args!(
+        "server {server}: all connections are held, and cut"
+    ));
+    let clients = (0..world.plan.clients).map(|client| world.client(client));
+    let links: Vec<_> = clients
+        .map(|incarnation| incarnation.links[server].clone())
+        .collect();
+    let held: Vec<_> = links.iter().map(|link| link.hold_connection()).collect();
+    tokio::time::sleep(dice.time(1, 60)).await;
+    for (link, held) in links.iter().zip(held) {
+        link.cut(CutFate::Executed);
+        if let Some(held) = held {
+            held.deliver_in(dice.time(1, STRAGGLES));
+        }
+    }
+}
+
+/// So many servers may misbehave, the first ones.
+fn targets(plan: &Plan) -> usize {
+    match plan.class {
+        Class::Calm => 0,
+        Class::Minority => plan.victims,
+        Class::First | Class::Second => plan.servers,
     }
 }
 
@@ -275,9 +345,7 @@ impl Strike {
             link.cut(CutFate::Executed);
         }
         if denies {
-            // An old connection counts as finished 250 ms after a newer one's first reply, which
-            // comes 50 ms after the cut at the earliest: what is later breaks the assumption.
-            let after = self.dice.time(1, 290);
+            let after = self.dice.time(1, STRAGGLES);
             held.deliver_in(after);
             self.say_link(format_args!(
                 "cut, what is held comes in {} ms",

@@ -89,6 +89,7 @@ async fn live_through(world: &Arc<World>, epoch: u32) {
             break;
         }
     }
+    faults::last_wave(world).await;
     world.heal();
     phase(world, Phase::Healed);
     world.stop.set();
