@@ -311,6 +311,12 @@ impl Hold {
         }
     }
 
+    /// Need nobody wait any longer to hear what became of the removal?
+    fn has_report(&self) -> bool {
+        let removal = self.removal();
+        removal.confirmed || removal.timed_out
+    }
+
     /// When `on_deadline` has something to do, unless another input comes first.
     pub(crate) fn next_deadline(&self) -> Option<Moment> {
         let own = match self.phase {
@@ -347,7 +353,7 @@ impl Hold {
             carrier,
             error,
         } = reply;
-        let confirmed = self.removal().confirmed;
+        let reported = self.has_report();
         match command {
             Command::Acquire { .. } => {
                 self.ledger.on_acquire_reply(node, vote, carrier);
@@ -374,7 +380,7 @@ impl Hold {
         }
         self.check_loss(now, outbox);
         // Whatever the command was: an acquire's late answer may be what confirms a removal.
-        if self.is_releasing() && !confirmed && self.removal().confirmed {
+        if self.is_releasing() && !reported && self.has_report() {
             outbox.wake();
         }
     }
@@ -409,7 +415,11 @@ impl Hold {
         }
         self.check_loss(now, outbox);
         self.on_extension_deadline(now, outbox);
+        let reported = self.has_report();
         self.ledger.on_deadline(now, outbox);
+        if self.is_releasing() && !reported && self.has_report() {
+            outbox.wake();
+        }
     }
 
     /// The caller takes the verdict: the last look at the clock (law 3). A grant that has become

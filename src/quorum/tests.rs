@@ -618,6 +618,21 @@ fn a_driver_that_went_before_the_removal_began_ends_it_at_once() {
 }
 
 #[test]
+fn callers_are_woken_when_a_retry_finds_the_driver_gone() {
+    let mut nodes = Nodes::default();
+    let mut hold = started(&mut nodes, 1);
+    votes(&mut hold, &mut nodes, &[(0, Vote::Granted)]);
+    hold.release(LossCause::Released, at(1), &mut nodes);
+    let busy = answered(Vote::Refused(Refusal::Busy));
+    hold.on_reply(0, Command::Release, busy, at(2), &mut nodes);
+    nodes.gone = vec![0];
+    nodes.wakes = 0;
+    hold.on_deadline(at(102), &mut nodes);
+    assert!(hold.is_settled() && hold.removal().timed_out);
+    assert_eq!(nodes.wakes, 1);
+}
+
+#[test]
 fn spurious_inputs_are_no_ops() {
     let mut nodes = Nodes::default();
     let mut hold = held(&mut nodes);
