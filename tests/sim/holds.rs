@@ -196,13 +196,10 @@ impl Hold {
                 self.valid_until = self.valid_until.max(valid_until);
                 self.at_most_until = self.at_most_until.max(valid_until);
             }
-            What::Extend { ttl, .. } => {
-                // Also if it fails: what is confirmed while its future is being dropped counts.
+            // Also if it fails: what is confirmed while its future is being dropped counts.
+            What::Extend { ttl, .. } | What::ExtendAbandoned { ttl, .. } => {
                 self.at_most_until = self.at_most_until.max(at + ttl);
                 self.longest_ttl = self.longest_ttl.max(ttl);
-            }
-            What::ExtendAbandoned { ttl, .. } => {
-                self.at_most_until = self.at_most_until.max(at + ttl);
             }
             What::LetGo { how, .. } => self.let_go = Some((at, how)),
             What::Lost { cause, .. } => self.lost = self.lost.or(Some((at, cause))),

@@ -33,7 +33,7 @@ pub(crate) fn check(history: &History) -> Vec<Violation> {
             Patience::For(limit) => limit + request.round_timeout,
             Patience::Forever => continue,
         };
-        let took = ended - request.asked;
+        let took = ended.saturating_sub(request.asked);
         let stalled = history.stalled(request.incarnation, request.asked, ended);
         if took > allowed + stalled + GRAIN {
             let what = format!("#{} took {took:?}, {allowed:?} was allowed", request.op);

@@ -26,7 +26,7 @@ pub(crate) fn check(history: &History) -> Vec<Violation> {
         };
         let stalled = history.stalled(request.incarnation, request.asked, event.at);
         let longest = request.round_timeout + stalled + ms(2);
-        let promised = request.ttl - drift(request.ttl);
+        let promised = request.ttl.saturating_sub(drift(request.ttl));
         let promised = request
             .max_hold
             .map_or(promised, |limit| limit.min(promised));

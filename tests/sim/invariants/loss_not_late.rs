@@ -101,10 +101,8 @@ fn looks(history: &History) -> Vec<Violation> {
             violations.push(Violation::new(Invariant::LossNotLate, event.at, what).of(&[op]));
         };
         match event.what {
-            What::Lost { op, cause } => {
-                lost.entry(op).or_insert(cause);
-            }
-            What::Looked {
+            What::Lost { op, cause }
+            | What::Looked {
                 op,
                 loss: Some(cause),
                 ..
