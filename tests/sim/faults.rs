@@ -10,7 +10,7 @@ use redlock_quorum::testkit::memory::{CutFate, Effect, Restart};
 
 use crate::dice::{Dice, ms};
 use crate::history::What;
-use crate::plan::{Class, LONGEST_TTL, Plan};
+use crate::plan::{Class, Plan};
 use crate::world::{World, set_latency};
 
 /// What can go wrong with servers, links and clients. A new one needs a line in [`TABLE`] and an
@@ -426,9 +426,6 @@ impl Strike {
         for link in &incarnation.links {
             link.end_client();
         }
-        // What it has sent may arrive until all is healed, and lives for a ttl then.
-        self.world
-            .leaks_until(self.world.history.now() + LONGEST_TTL);
         self.later(move |strike| {
             if strike.world.client(client).number == incarnation.number {
                 strike.world.replace(client);

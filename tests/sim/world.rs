@@ -10,7 +10,7 @@ use redlock_quorum::{Guard, Redlock};
 use crate::dice::{Dice, ms};
 use crate::history::{Op, Recorder, What};
 use crate::pausable::{Pause, Stop};
-use crate::plan::Plan;
+use crate::plan::{LONGEST_TTL, Plan};
 
 /// The longest latency of a message, one way and in milliseconds, once all is healed.
 const HEALTHY: u64 = 3;
@@ -223,6 +223,10 @@ impl World {
         }
         let mut dice = self.fork_dice();
         for (_, incarnation) in self.incarnations() {
+            if incarnation.ended.load(Ordering::Relaxed) {
+                // What it had sent may arrive only now, and lives for a ttl.
+                self.leaks_until(self.history.now() + LONGEST_TTL);
+            }
             for link in &incarnation.links {
                 link.partition(false);
                 link.block_requests(false);
