@@ -10,6 +10,7 @@ macro_rules! page {
         #[doc = "[failure-modes.md]: crate::docs::failure_modes"]
         #[doc = "[operations.md]: crate::docs::operations"]
         #[doc = "[safety.md]: crate::docs::safety"]
+        #[doc = "[verification.md]: crate::docs::verification"]
         #[doc = ""]
         #[doc = include_str!($file)]
         pub mod $page {}
@@ -20,3 +21,4 @@ page!(safety, "../docs/safety.md");
 page!(failure_modes, "../docs/failure-modes.md");
 page!(operations, "../docs/operations.md");
 page!(architecture, "../docs/architecture.md");
+page!(verification, "../docs/verification.md");
