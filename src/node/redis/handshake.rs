@@ -7,6 +7,7 @@ use redis::aio::MultiplexedConnection;
 use redis::{Pipeline, RedisError, Value, cmd, from_redis_value};
 
 use super::commands::{EXTEND_TEXT, RELEASE_TEXT};
+use super::ladder::{Ladder, Origin};
 use crate::quorum::vote::Unsent;
 
 /// What a server says about itself.
@@ -20,9 +21,22 @@ pub(super) struct Facts {
     pub(super) evicts: bool,
     role: String,
     mode: String,
+    server: String,
+    version: String,
+    /// `CLIENT KILL` is allowed.
+    kills: bool,
 }
 
 impl Facts {
+    /// Where to begin in finding the forms of this server.
+    pub(super) fn ladder(&self) -> Ladder {
+        Ladder::new(Origin {
+            server: &self.server,
+            version: &self.version,
+            finishes: self.kills && self.client_id.is_some() && self.run_id.is_some(),
+        })
+    }
+
     /// A server that is no independent master must not vote.
     pub(super) fn fitness(&self) -> Result<(), Unsent> {
         if !matches!(self.mode.as_str(), "" | "standalone") {
@@ -37,17 +51,22 @@ impl Facts {
 
 /// Asks a server who it is, and loads the scripts. A denied command leaves its fact unknown.
 pub(super) async fn introduce(connection: &mut MultiplexedConnection) -> Result<Facts, RedisError> {
-    let mut pipeline = Pipeline::with_capacity(5);
+    let mut pipeline = Pipeline::with_capacity(6);
     pipeline.add_command(cmd("HELLO"));
     pipeline.cmd("INFO").arg("server");
     pipeline.cmd("INFO").arg("memory");
     pipeline.cmd("SCRIPT").arg("LOAD").arg(RELEASE_TEXT);
     pipeline.cmd("SCRIPT").arg("LOAD").arg(EXTEND_TEXT);
+    // No connection has this id: it only tells whether we may.
+    pipeline.cmd("CLIENT").arg("KILL").arg("ID").arg(i64::MAX);
     let replies = connection
         .send_packed_commands(&pipeline, 0, pipeline.len())
         .await?;
     let mut replies = replies.into_iter();
-    let mut facts = Facts::default();
+    let mut facts = Facts {
+        kills: matches!(replies.next_back(), Some(Value::Int(0))),
+        ..Facts::default()
+    };
     if let Some(hello) = replies.next() {
         let hello: HashMap<String, Value> = from_redis_value(hello)?;
         let text = |field: &str| {
@@ -60,6 +79,8 @@ pub(super) async fn introduce(connection: &mut MultiplexedConnection) -> Result<
             .and_then(|v| from_redis_value(v.clone()).ok());
         facts.role = text("role").unwrap_or_default();
         facts.mode = text("mode").unwrap_or_default();
+        facts.server = text("server").unwrap_or_default();
+        facts.version = text("version").unwrap_or_default();
     }
     if let Some(server) = replies
         .next()

@@ -3,7 +3,9 @@
 mod commands;
 pub(crate) mod connection;
 mod handshake;
+mod ladder;
 mod serve;
+mod transaction;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
