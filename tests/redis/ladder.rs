@@ -6,6 +6,7 @@ mod peer;
 mod race;
 mod relay;
 mod replaced;
+mod shortening;
 
 use redis::Value;
 use redlock_quorum::testkit::fleet::{Flavor, Fleet, Options, ServerKind};
