@@ -119,13 +119,15 @@ impl Ladder {
         let Value::ServerError(error) = reply else {
             return None;
         };
+        if form == Form::Hash && error.kind() == Some(ServerErrorKind::NoScript) {
+            return Some(Form::Text);
+        }
         let steps = match command {
             Command::Acquire { .. } | Command::Heal { .. } => return None,
             Command::Extend { .. } => &mut self.extension,
             Command::Release => &mut self.release,
         };
         match form {
-            Form::Hash if error.kind() == Some(ServerErrorKind::NoScript) => Some(Form::Text),
             Form::DelEx | Form::DelIfEq | Form::SetIfEq if is_unknown(error) => steps.after(form),
             Form::Hash | Form::Text if is_unknown(error) || is_denied_inside(error) => {
                 steps.after(Form::Hash)
@@ -194,19 +196,20 @@ fn parse(version: &str) -> Option<(u32, u32)> {
 
 /// A release or an extension as one command that compares by itself; `None` in the other forms.
 pub(super) fn native(request: &Request, form: Form) -> Option<Cmd> {
-    let mut cmd = Cmd::with_capacity(7, 160);
     let (key, token) = (request.key(), request.token());
-    match (form, request.command()) {
-        (Form::DelEx, _) => cmd.arg("DELEX").arg(key).arg("IFEQ").arg(token),
-        (Form::DelIfEq, _) => cmd.arg("DELIFEQ").arg(key).arg(token),
-        (Form::SetIfEq, Command::Extend { ttl, .. }) => cmd
+    let new = || Cmd::with_capacity(7, 160);
+    let cmd = match (form, request.command()) {
+        (Form::DelEx, _) => new().arg("DELEX").arg(key).arg("IFEQ").arg(token).take(),
+        (Form::DelIfEq, _) => new().arg("DELIFEQ").arg(key).arg(token).take(),
+        (Form::SetIfEq, Command::Extend { ttl, .. }) => new()
             .arg("SET")
             .arg(key)
             .arg(token)
             .arg("IFEQ")
             .arg(token)
             .arg("PX")
-            .arg(super::commands::millis(ttl)),
+            .arg(super::commands::millis(ttl))
+            .take(),
         _ => return None,
     };
     Some(cmd)
