@@ -6,7 +6,7 @@ use redis::Value;
 use redlock_quorum::testkit::fleet::ServerKind;
 
 use super::conforms::{Form, conforms};
-use super::{Nodes, at};
+use super::nodes::{Nodes, at};
 use crate::support::{acquire_everywhere, builder, eventually, ms, run};
 
 const OPERATIONS: &str = include_str!("../../../docs/operations.md");

@@ -7,8 +7,8 @@ use std::time::Duration;
 use redlock_quorum::testkit::fleet::ServerKind;
 use redlock_quorum::{ExtendError, Guard, LossCause, Redlock};
 
+use super::nodes::{Nodes, at};
 use super::relay::Relay;
-use super::{Nodes, at};
 use crate::support::{acquire_everywhere, builder, eventually, ms, run, warm_up};
 
 const FOREIGN: &str = "somebody else's";

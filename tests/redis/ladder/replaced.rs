@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redlock_quorum::testkit::fleet::{Flavor, Fleet, Options, ServerKind};
 
-use super::calls;
+use super::nodes::calls;
 use crate::support::{
     TWO_RECONNECTS, acquire_everywhere, builder, eventually, eventually_within, lock_keys, ms, run,
     text, warm_up,
