@@ -20,3 +20,4 @@ page!(safety, "../docs/safety.md");
 page!(failure_modes, "../docs/failure-modes.md");
 page!(operations, "../docs/operations.md");
 page!(architecture, "../docs/architecture.md");
+page!(benchmarks, "../docs/benchmarks.md");

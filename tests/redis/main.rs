@@ -21,5 +21,6 @@ mod pottery;
 #[cfg(test)]
 #[path = "../support/mod.rs"]
 mod support;
-#[cfg(all(test, feature = "tls-rustls"))]
+#[cfg(test)]
+#[cfg(feature = "tls-rustls")]
 mod tls;

@@ -76,13 +76,13 @@ impl Driver {
                 },
                 () = closed.notified() => break "closed by the server".into(),
                 () = &mut timer.sleep, if timer.at.is_some() => {
-                    timer.at = None;
                     let now = self.context.clock.now();
+                    let was_due = timer.at.take().unwrap_or(now);
                     if finish_at.is_some_and(|at| at <= now) {
                         finish_at = None;
                         self.finished(Some(id));
                     }
-                    match breaker.poll(now) {
+                    match breaker.poll(was_due, now) {
                         Due::Nothing => {}
                         Due::Open => self.link(Link::ReleasesOnly(Unsent::BreakerOpen), Some("no answer".into())),
                         Due::Replace => break "no answer".into(),
