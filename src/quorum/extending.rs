@@ -12,7 +12,10 @@ use super::round::{Round, Verdict};
 use super::validity::{self, Moment};
 use super::vote::{Unsent, Vote};
 
-#[derive(Debug)]
+#[cfg(test)]
+mod outlook;
+
+#[derive(Clone, Debug)]
 pub(super) struct Extending {
     current: Option<Extension>,
     /// How long a renewal's round waits for votes.
@@ -24,7 +27,7 @@ pub(super) struct Extending {
     ended: Option<Extended>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Extension {
     round: Round,
     decide_by: Moment,

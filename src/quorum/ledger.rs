@@ -15,6 +15,9 @@ use super::hold::{Command, Outbox};
 use super::validity::Moment;
 use super::vote::Vote;
 
+#[cfg(test)]
+mod outlook;
+
 /// One connection of one node; later ones have larger numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ConnectionId(pub(crate) u64);
