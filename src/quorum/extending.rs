@@ -88,13 +88,16 @@ impl Hold {
         self.extending.number = number;
         self.extending.healing = None;
         let mut round = Round::new(self.ledger.len(), now, ttl);
-        self.ledger.on_extension_sent(ttl);
+        self.ledger.on_extension_begun(ttl);
         let mut verdict = None;
         for node in 0..self.ledger.len() {
-            if let Err(reason) = outbox.submit(node, Command::Extend { ttl, number }) {
-                let trouble = outbox.trouble(node);
-                let decided = round.on_vote(node, Vote::Unsent(reason), trouble, now);
-                verdict = verdict.or(decided);
+            match outbox.submit(node, Command::Extend { ttl, number }) {
+                Ok(()) => self.ledger.on_extension_sent(node),
+                Err(reason) => {
+                    let trouble = outbox.trouble(node);
+                    let decided = round.on_vote(node, Vote::Unsent(reason), trouble, now);
+                    verdict = verdict.or(decided);
+                }
             }
         }
         let decide_by = now.after(self.extending.round_timeout);
@@ -174,6 +177,7 @@ impl Hold {
         for node in 0..self.ledger.len() {
             if round.is_pending(node) && outbox.withdraw(node, Command::Extend { ttl, number }) {
                 round.on_vote(node, Vote::Unsent(Unsent::Decided), None, now);
+                self.ledger.on_extension_withdrawn(node);
             }
         }
         self.extending.ended = Some(Extended {

@@ -25,6 +25,8 @@ impl Ledger {
         for connection in [entry.unfinished, entry.straggler] {
             hasher.write_u64(connection.map_or(0, |connection| connection.0));
         }
+        hasher.write_usize(entry.extensions);
+        hasher.write_usize(entry.overtaken_extensions);
         if let Some(at) = entry.give_up_at {
             at.since(now).hash(hasher);
         }
