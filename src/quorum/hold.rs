@@ -14,6 +14,9 @@ use super::round::{Round, Verdict};
 use super::validity::{self, Moment};
 use super::vote::{Unsent, Vote};
 
+#[cfg(test)]
+pub(super) mod outlook;
+
 /// What is asked of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Command {
@@ -133,7 +136,7 @@ pub(crate) struct Terms {
     pub(crate) jitter: u64,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Hold {
     pub(super) phase: Phase,
     round: Round,

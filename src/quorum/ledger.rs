@@ -13,7 +13,10 @@ use std::time::Duration;
 
 use super::hold::{Command, Outbox};
 use super::validity::Moment;
-use super::vote::Vote;
+use super::vote::{Unsent, Vote};
+
+#[cfg(test)]
+mod outlook;
 
 /// One connection of one node; later ones have larger numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -72,6 +75,10 @@ struct Entry {
     unfinished: Option<ConnectionId>,
     /// The same for acquires and heals alone: they create the key.
     straggler: Option<ConnectionId>,
+    /// How many extensions are in flight; and how many of them, the first, may have been executed
+    /// before a straggler was: that they found no key proves nothing.
+    extensions: usize,
+    overtaken_extensions: usize,
     removal: Removal,
     /// There was a straggler when the release was submitted: its answer proves nothing yet.
     overtaken: bool,
@@ -94,6 +101,8 @@ impl Ledger {
             pending: false,
             unfinished: None,
             straggler: None,
+            extensions: 0,
+            overtaken_extensions: 0,
             removal: Removal::None,
             overtaken: false,
             give_up_at: None,
@@ -198,9 +207,21 @@ impl Ledger {
             .is_some_and(|entry| !entry.is_possible())
     }
 
-    /// An extension of `ttl` has been submitted.
-    pub(crate) fn on_extension_sent(&mut self, ttl: Duration) {
+    /// An extension of `ttl` begins.
+    pub(crate) fn on_extension_begun(&mut self, ttl: Duration) {
         self.ttl = self.ttl.max(ttl);
+    }
+
+    /// An extension has been submitted to this node.
+    pub(crate) fn on_extension_sent(&mut self, node: usize) {
+        if let Some(entry) = self.entries.get_mut(node) {
+            entry.extensions = entry.extensions.saturating_add(1);
+        }
+    }
+
+    /// An extension was taken back before it was written.
+    pub(crate) fn on_extension_withdrawn(&mut self, node: usize) {
+        self.on_extension_reply(node, Vote::Unsent(Unsent::Decided), Carrier::NotWritten);
     }
 
     pub(crate) fn on_extension_reply(&mut self, node: usize, vote: Vote, carrier: Carrier) {
@@ -208,11 +229,12 @@ impl Ledger {
             return;
         };
         entry.carry(carrier);
+        let is_doubtful = entry.on_extension_over(carrier);
         match vote {
             Vote::Granted => entry.presence = Presence::Present,
-            // A straggler may still bring the key back.
+            // A straggler may still bring the key back, or has done so since.
             Vote::Held { .. } | Vote::Stale { .. }
-                if entry.straggler.is_none() && !entry.pending =>
+                if !is_doubtful && entry.straggler.is_none() && !entry.pending =>
             {
                 entry.presence = Presence::Absent;
             }
@@ -292,11 +314,13 @@ impl Ledger {
         };
         match news {
             News::Finished(through) => {
+                if entry.straggler.is_some() {
+                    entry.overtaken_extensions = entry.extensions;
+                }
                 for left in [&mut entry.straggler, &mut entry.unfinished] {
                     *left = left.filter(|&connection| connection > through);
                 }
-                // A release in flight may have an extension before it: its own answer tells more.
-                if !matches!(entry.removal, Removal::None | Removal::InFlight) {
+                if entry.removal != Removal::None {
                     entry.outlive(now, ttl);
                 }
                 if entry.removal == Removal::AwaitingFinish && entry.straggler.is_none() {
@@ -351,10 +375,24 @@ impl Entry {
         }
     }
 
-    /// Nothing that was sent before `now` is executed later, unless something is unfinished: so one
-    /// ttl from now the key has expired by itself.
+    /// An extension is not in flight any more. Is it doubtful that it found the key as it is now?
+    fn on_extension_over(&mut self, carrier: Carrier) -> bool {
+        let is_doubtful = self.overtaken_extensions > 0;
+        self.extensions = self.extensions.saturating_sub(1);
+        // What was not written is not the first of them, and there may be none left.
+        let others = if carrier == Carrier::NotWritten {
+            self.overtaken_extensions
+        } else {
+            self.overtaken_extensions.saturating_sub(1)
+        };
+        self.overtaken_extensions = others.min(self.extensions);
+        is_doubtful
+    }
+
+    /// If nothing of ours is in flight or left on a broken connection, nothing is executed after
+    /// `now`: one ttl later the key has expired by itself.
     fn outlive(&mut self, now: Moment, ttl: Duration) {
-        if self.unfinished.is_none() {
+        if self.unfinished.is_none() && !self.pending && self.extensions == 0 {
             let at = now.after(ttl);
             self.give_up_at = Some(self.give_up_at.map_or(at, |earlier| earlier.min(at)));
         }

@@ -398,6 +398,57 @@ fn law_4_a_refused_release_is_asked_for_until_no_extension_can_lengthen_the_key(
 }
 
 #[test]
+fn law_4_a_debt_is_not_given_up_while_an_extension_is_in_flight() {
+    let mut nodes = Nodes::default();
+    let mut hold = started(&mut nodes, 1);
+    votes(&mut hold, &mut nodes, &[(0, Vote::Granted)]);
+    let number = hold.extend(TTL, at(3000), ROUND, &mut nodes).unwrap();
+    let extend = Command::Extend { ttl: TTL, number };
+    // The second connection has just ended; the extension's answer is on its way to the hold.
+    nodes.down = vec![0];
+    hold.release(LossCause::Released, at(4000), &mut nodes);
+    hold.on_news(0, News::Finished(FIRST), at(4000), &mut nodes);
+    hold.on_deadline(at(60_000), &mut nodes);
+    assert!(!hold.is_settled());
+    hold.on_reply(0, extend, broken(2), at(60_000), &mut nodes);
+    hold.on_news(0, News::Finished(ConnectionId(2)), at(60_000), &mut nodes);
+    hold.on_deadline(at(70_000), &mut nodes);
+    assert!(hold.is_settled());
+}
+
+#[test]
+fn law_4_an_extension_that_a_straggler_may_have_overtaken_proves_no_absence() {
+    let mut nodes = Nodes::default();
+    let mut hold = held(&mut nodes);
+    hold.on_reply(2, ACQUIRE, broken(1), at(2), &mut nodes);
+    let number = hold.extend(TTL, at(3000), ROUND, &mut nodes).unwrap();
+    let extend = Command::Extend { ttl: TTL, number };
+    nodes.take();
+    // The extension finds no key, the straggler sets it, and only then the answer comes.
+    hold.on_news(2, News::Finished(FIRST), at(3001), &mut nodes);
+    let second = |vote| Reply {
+        vote,
+        carrier: Carrier::Answered(ConnectionId(2)),
+        error: None,
+    };
+    hold.on_reply(2, extend, second(HELD), at(3002), &mut nodes);
+    for node in [0, 1] {
+        hold.on_reply(node, extend, answered(Vote::Granted), at(3002), &mut nodes);
+    }
+    assert_eq!(nodes.take(), [], "nothing to heal");
+    // The next one is sent after the straggler's end: its answer counts.
+    let mut next = hold.clone();
+    hold.release(LossCause::Released, at(4000), &mut nodes);
+    assert_eq!(nodes.releases(), [0, 1, 2]);
+    let number = next.extend(TTL, at(6000), ROUND, &mut nodes).unwrap();
+    let extend = Command::Extend { ttl: TTL, number };
+    nodes.take();
+    next.on_reply(2, extend, second(HELD), at(6001), &mut nodes);
+    next.release(LossCause::Released, at(7000), &mut nodes);
+    assert_eq!(nodes.releases(), [0, 1]);
+}
+
+#[test]
 fn law_4_a_vote_that_comes_after_the_verdict_is_looked_after() {
     let mut nodes = Nodes::default();
     let mut hold = held(&mut nodes);
