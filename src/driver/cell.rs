@@ -335,6 +335,10 @@ impl Outbox for Post<'_> {
         self.cell.engine.standing(node).error
     }
 
+    fn is_up(&self, node: usize) -> bool {
+        self.cell.engine.link(node) == Link::Up
+    }
+
     fn withdraw(&mut self, node: usize, command: Command) -> bool {
         match command {
             Command::Acquire { .. } => self.cell.acquire.withdraw(node),

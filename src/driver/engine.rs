@@ -145,6 +145,11 @@ impl Engine {
         peer.node.submit(request)
     }
 
+    pub(crate) fn link(&self, node: usize) -> Link {
+        let peer = self.nodes.get(node);
+        peer.map_or(Link::Down(Unsent::NotConnected), |peer| peer.node.link())
+    }
+
     pub(crate) fn standing(&self, node: usize) -> Standing {
         self.nodes.get(node).map_or_else(
             || Standing {

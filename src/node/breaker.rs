@@ -94,11 +94,17 @@ mod tests {
         breaker.on_written(at(10_000));
         breaker.on_written(at(10_200));
         assert_eq!(
-            (breaker.poll(at(10_249), at(10_249)), breaker.next_deadline()),
+            (
+                breaker.poll(at(10_249), at(10_249)),
+                breaker.next_deadline()
+            ),
             (Due::Nothing, Some(at(10_250)))
         );
         assert_eq!(
-            (breaker.poll(at(10_250), at(10_250)), breaker.next_deadline()),
+            (
+                breaker.poll(at(10_250), at(10_250)),
+                breaker.next_deadline()
+            ),
             (Due::Open, Some(at(12_000)))
         );
         assert_eq!(breaker.poll(at(11_999), at(11_999)), Due::Nothing);

@@ -51,6 +51,10 @@ pub(crate) trait Outbox {
     fn trouble(&self, _node: usize) -> Option<Arc<str>> {
         None
     }
+    /// Is a command for this node about to be written? Not while its first handshake is under way.
+    fn is_up(&self, _node: usize) -> bool {
+        true
+    }
     /// Takes an acquire or an extension back if it is still unwritten; no reply follows then.
     fn withdraw(&mut self, node: usize, command: Command) -> bool;
     /// Something that callers wait for has changed.
@@ -455,7 +459,9 @@ impl Hold {
         if verdict == Verdict::Won {
             self.phase = Phase::Held;
             self.prolong(self.round.started_at(), self.round.ttl());
-            self.withdraw_opening(now, outbox);
+            // A node that is up gets the key a little later: the more nodes have it, the more may be
+            // lost. Nothing waits in a queue for a node that is not.
+            self.withdraw_opening(now, outbox, |node, outbox| !outbox.is_up(node));
         } else {
             self.give_up(LossCause::Released, now, outbox);
         }
@@ -490,16 +496,22 @@ impl Hold {
         self.phase = Phase::Releasing {
             report_by: now.after(self.round_timeout),
         };
-        self.withdraw_opening(now, outbox);
+        self.withdraw_opening(now, outbox, |_, _| true);
         self.renewing.stop();
         self.abandon_extension(now, outbox);
         self.ledger.remove(outbox);
         outbox.wake();
     }
 
-    fn withdraw_opening(&mut self, now: Moment, outbox: &mut dyn Outbox) {
+    fn withdraw_opening(
+        &mut self,
+        now: Moment,
+        outbox: &mut dyn Outbox,
+        from: impl Fn(usize, &dyn Outbox) -> bool,
+    ) {
         for node in 0..self.ledger.len() {
-            if self.round.is_pending(node) && outbox.withdraw(node, self.opening_command()) {
+            let wanted = self.round.is_pending(node) && from(node, outbox);
+            if wanted && outbox.withdraw(node, self.opening_command()) {
                 let vote = Vote::Unsent(Unsent::Decided);
                 if self.opening == Opening::Acquire {
                     self.ledger

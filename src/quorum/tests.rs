@@ -31,6 +31,7 @@ struct Nodes {
     sent: Vec<(usize, Command)>,
     down: Vec<usize>,
     unwritten: Vec<usize>,
+    connecting: Vec<usize>,
     wakes: usize,
 }
 
@@ -56,6 +57,10 @@ impl Outbox for Nodes {
         }
         self.sent.push((node, command));
         Ok(())
+    }
+
+    fn is_up(&self, node: usize) -> bool {
+        !self.connecting.contains(&node)
     }
 
     fn withdraw(&mut self, node: usize, _command: Command) -> bool {
@@ -148,9 +153,10 @@ fn law_3_the_last_look_at_the_clock_is_the_callers() {
 }
 
 #[test]
-fn law_3_what_is_unwritten_at_the_verdict_is_withdrawn() {
+fn law_3_what_waits_for_a_handshake_at_the_verdict_is_withdrawn() {
     let mut nodes = Nodes {
         unwritten: vec![2],
+        connecting: vec![2],
         ..Nodes::default()
     };
     let mut hold = held(&mut nodes);
@@ -158,6 +164,27 @@ fn law_3_what_is_unwritten_at_the_verdict_is_withdrawn() {
     assert_eq!(shown[2], Some(Vote::Unsent(Unsent::Decided)));
     hold.release(LossCause::Released, at(2), &mut nodes);
     assert_eq!(nodes.releases(), [0, 1], "and owes no release");
+}
+
+#[test]
+fn a_won_lock_still_goes_to_the_nodes_that_are_up() {
+    let mut nodes = Nodes {
+        unwritten: vec![2],
+        ..Nodes::default()
+    };
+    let mut hold = held(&mut nodes);
+    assert_eq!(hold.round().votes().last(), Some((None, None)));
+    nodes.unwritten.clear();
+    hold.release(LossCause::Released, at(2), &mut nodes);
+    assert_eq!(nodes.releases(), [0, 1, 2]);
+
+    let mut nodes = Nodes {
+        unwritten: vec![2],
+        ..Nodes::default()
+    };
+    let mut hold = held(&mut nodes);
+    hold.release(LossCause::Released, at(2), &mut nodes);
+    assert_eq!(nodes.releases(), [0, 1], "unless it is over before that");
 }
 
 #[test]
