@@ -130,6 +130,7 @@ pub use self::error::{
 pub use self::guard::{Guard, Lost, Released};
 pub use self::quorum::hold::LossCause;
 pub use self::quorum::renewal::Renewal;
+pub use self::quorum::trust::amnesia::RestartGuard;
 pub use self::quorum::vote::{NodeError, NodeVote, Refusal, Tally, Unsent, Vote};
 pub use self::request::{Acquire, Acquiring, Wait};
 pub use self::token::Token;

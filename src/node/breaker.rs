@@ -39,6 +39,10 @@ impl Breaker {
         std::mem::replace(&mut self.open, false)
     }
 
+    pub(crate) const fn is_open(&self) -> bool {
+        self.open
+    }
+
     pub(crate) fn poll(&mut self, now: Moment) -> Due {
         let Some(since) = self.silent_since else {
             return Due::Nothing;
