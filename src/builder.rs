@@ -15,8 +15,10 @@ use crate::node::Node;
 #[cfg(feature = "testkit")]
 use crate::node::memory::MemoryNode;
 use crate::node::redis::RedisNode;
+use crate::node::redis::marker::Marking;
 use crate::quorum::hold::Terms;
 use crate::quorum::renewal::Renewal;
+use crate::quorum::trust::amnesia::{Guarding, RestartGuard, quarantine};
 use crate::request::Wait;
 use crate::token::Entropy;
 
@@ -44,6 +46,9 @@ pub struct Builder {
     prefix: String,
     round_timeout: Option<Duration>,
     runtime: Option<Handle>,
+    restart_guard: RestartGuard,
+    /// Nodes that never lose data, by URL.
+    persistent: Vec<String>,
     entropy: Option<u64>,
     /// What the environment held that could not be read; reported by `build`.
     problem: Option<BuildError>,
@@ -85,6 +90,8 @@ impl Default for Builder {
             prefix: String::new(),
             round_timeout: None,
             runtime: None,
+            restart_guard: RestartGuard::Observed,
+            persistent: Vec::new(),
             entropy: None,
             problem: None,
         }
@@ -95,8 +102,9 @@ impl Builder {
     /// Settings from the environment; what is not set keeps its default.
     ///
     /// `REDLOCK_NODES` (URLs, separated by commas), `REDLOCK_TTL`, `REDLOCK_MAX_TTL`,
-    /// `REDLOCK_WAIT`, `REDLOCK_ROUND_TIMEOUT` (durations such as `250ms` or `10s`) and
-    /// `REDLOCK_PREFIX`. What cannot be read is reported by [`build`](Self::build).
+    /// `REDLOCK_WAIT`, `REDLOCK_ROUND_TIMEOUT` (durations such as `250ms` or `10s`),
+    /// `REDLOCK_PREFIX` and `REDLOCK_RESTART_GUARD` (`observed`, `strict` or `off`). What cannot be
+    /// read is reported by [`build`](Self::build).
     pub fn from_env() -> Self {
         Self::from_vars(|name| std::env::var(name).ok())
     }
@@ -139,6 +147,19 @@ impl Builder {
         if let Some(timeout) = duration("REDLOCK_ROUND_TIMEOUT") {
             builder = builder.round_timeout(timeout);
         }
+        if let Some(guard) = var("REDLOCK_RESTART_GUARD") {
+            match guard.trim().to_lowercase().as_str() {
+                "observed" => builder = builder.restart_guard(RestartGuard::Observed),
+                "strict" => builder = builder.restart_guard(RestartGuard::Strict),
+                "off" => builder = builder.restart_guard(RestartGuard::Off),
+                _ => {
+                    problem.get_or_insert_with(|| BuildError::InvalidSetting {
+                        setting: "REDLOCK_RESTART_GUARD",
+                        problem: "is none of observed, strict and off".into(),
+                    });
+                }
+            }
+        }
         builder.problem = problem;
         builder
     }
@@ -167,8 +188,8 @@ impl Builder {
         self
     }
 
-    /// The longest ttl that any client of these nodes may ask for. Default 60 s. For so long a node
-    /// that restarted without its data has to be kept out: by hand, in this version.
+    /// The longest ttl that any client of these nodes may ask for. Default 60 s. For so long, and a
+    /// little longer, a node that may have lost its data does not vote: see [`RestartGuard`].
     pub const fn max_ttl(mut self, max_ttl: Duration) -> Self {
         self.max_ttl = max_ttl;
         self
@@ -191,6 +212,23 @@ impl Builder {
     /// tenth of the ttl, but at least 50 ms and at most 1 s.
     pub const fn round_timeout(mut self, timeout: Duration) -> Self {
         self.round_timeout = Some(timeout);
+        self
+    }
+
+    /// Whether nodes that may have forgotten locks are kept from voting. Default
+    /// [`RestartGuard::Observed`].
+    pub const fn restart_guard(mut self, guard: RestartGuard) -> Self {
+        self.restart_guard = guard;
+        self
+    }
+
+    /// Says of a node that it never loses what it has acknowledged (`appendonly yes`, `appendfsync
+    /// always`, and a disk that keeps its word): it votes at once after a restart, too.
+    ///
+    /// The node is found in the list by its address, wherever it was given; if it is not there, it is
+    /// added at the end.
+    pub fn persistent_node(mut self, url: impl Into<String>) -> Self {
+        self.persistent.push(url.into());
         self
     }
 
@@ -223,7 +261,8 @@ impl Builder {
     /// # Errors
     ///
     /// The first setting that cannot be used.
-    pub fn build(self) -> Result<Redlock, BuildError> {
+    pub fn build(mut self) -> Result<Redlock, BuildError> {
+        let persistent = self.mark_persistent()?;
         if let Some(problem) = self.problem {
             return Err(problem);
         }
@@ -239,6 +278,12 @@ impl Builder {
         let mut nodes: Vec<Box<dyn Node>> = Vec::new();
         let mut names: Vec<Arc<str>> = Vec::new();
         let mut seen = BTreeSet::new();
+        let count = self.nodes.len();
+        let guarding = |name: &str| Guarding {
+            policy: self.restart_guard,
+            quarantine: quarantine(config.max_ttl),
+            persistent: persistent.contains(name),
+        };
         for (place, spec) in self.nodes.into_iter().enumerate() {
             let invalid = |error: redis::RedisError| BuildError::InvalidUrl {
                 place,
@@ -249,8 +294,9 @@ impl Builder {
                 NodeSpec::Client(client) => client.get_connection_info().clone(),
                 #[cfg(feature = "testkit")]
                 NodeSpec::Memory(link) => {
-                    nodes.push(Box::new(MemoryNode::new(&link)));
-                    names.push(format!("memory:{place}").into());
+                    let name = format!("memory:{place}");
+                    nodes.push(Box::new(MemoryNode::new(&link, guarding(&name))));
+                    names.push(name.into());
                     continue;
                 }
             };
@@ -262,7 +308,9 @@ impl Builder {
                 let node = name.to_string();
                 return Err(BuildError::DuplicateAddress { node });
             }
-            let node = RedisNode::new(Arc::clone(&name), &info, finish_after).map_err(invalid)?;
+            let marking = Marking::new(guarding(&name), &config.prefix, count, config.max_ttl);
+            let node =
+                RedisNode::new(Arc::clone(&name), &info, finish_after, marking).map_err(invalid)?;
             nodes.push(Box::new(node));
             names.push(name);
         }
@@ -296,6 +344,44 @@ fn provide_crypto() {
 
 #[cfg(not(feature = "tls-rustls"))]
 const fn provide_crypto() {}
+impl Builder {
+    /// The names of the persistent nodes; adds those that are not in the list.
+    fn mark_persistent(&mut self) -> Result<BTreeSet<String>, BuildError> {
+        let mut known: BTreeSet<String> = self.nodes.iter().enumerate().filter_map(name).collect();
+        let mut persistent = BTreeSet::new();
+        for url in std::mem::take(&mut self.persistent) {
+            if known.contains(&url) {
+                persistent.insert(url);
+                continue;
+            }
+            let place = self.nodes.len();
+            let info = url.as_str().into_connection_info();
+            let info = info.map_err(|error| BuildError::InvalidUrl {
+                place,
+                reason: error.to_string(),
+            })?;
+            let name = address(info.addr());
+            if known.insert(name.clone()) {
+                self.nodes.push(NodeSpec::Url(url));
+            }
+            persistent.insert(name);
+        }
+        Ok(persistent)
+    }
+}
+
+/// What a node is called; `None` if its URL cannot be used.
+fn name((place, spec): (usize, &NodeSpec)) -> Option<String> {
+    match spec {
+        NodeSpec::Url(url) => {
+            let info = url.as_str().into_connection_info().ok()?;
+            Some(address(info.addr()))
+        }
+        NodeSpec::Client(client) => Some(address(client.get_connection_info().addr())),
+        #[cfg(feature = "testkit")]
+        NodeSpec::Memory(_) => Some(format!("memory:{place}")),
+    }
+}
 
 /// The address as it is shown and compared: no user, no password, no database.
 fn address(addr: &ConnectionAddr) -> String {

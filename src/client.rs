@@ -223,8 +223,13 @@ impl Redlock {
         }
         let limit = engine.sleep_until(engine.clock().now().after(limit));
         let paid = engine.wait(|| {
-            let connected =
-                |node| matches!(engine.standing(node).link, Link::Up | Link::ReleasesOnly(_));
+            let connected = |node| {
+                let link = engine.standing(node).link;
+                matches!(
+                    link,
+                    Link::Up | Link::Quarantined { .. } | Link::ReleasesOnly(_)
+                )
+            };
             let living = engine.living();
             for cell in &living {
                 // An attempt that began while the client was being closed.

@@ -139,6 +139,7 @@ pub use self::lost::Lost;
 pub use self::owner::Owner;
 pub use self::quorum::hold::LossCause;
 pub use self::quorum::renewal::Renewal;
+pub use self::quorum::trust::amnesia::RestartGuard;
 pub use self::quorum::vote::{NodeError, NodeVote, Refusal, Tally, Unsent, Vote};
 pub use self::request::{Acquire, Acquiring, Wait};
 pub use self::token::Token;

@@ -229,7 +229,9 @@ impl Cell {
                         .map(|through| (node, News::Finished(through))),
                 );
                 match standing.link {
-                    Link::Up | Link::ReleasesOnly(_) => missed.push((node, News::Up)),
+                    Link::Up | Link::Quarantined { .. } | Link::ReleasesOnly(_) => {
+                        missed.push((node, News::Up));
+                    }
                     Link::Down(Unsent::Closed) => missed.push((node, News::Gone)),
                     Link::Connecting | Link::Down(_) => {}
                 }

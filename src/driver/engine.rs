@@ -13,6 +13,7 @@ use tokio::time::Sleep;
 use super::cell::Cell;
 use super::watchdog::Watchdog;
 use crate::clock::Clock;
+use crate::node::vigil::Founders;
 use crate::node::{Context, Link, Node, Observer, Request, Standing};
 use crate::quorum::hold::Command;
 use crate::quorum::ledger::News;
@@ -57,6 +58,7 @@ impl Engine {
     ) -> Arc<Self> {
         let entropy = Arc::new(entropy);
         let identities = Arc::new(Mutex::new(Identities::new(nodes.len())));
+        let founders = Arc::new(Founders::new(nodes.len()));
         let peer = |node| Peer {
             node,
             debtors: Mutex::default(),
@@ -88,6 +90,7 @@ impl Engine {
                 clock: Arc::clone(&engine.clock),
                 entropy: Arc::clone(&engine.entropy),
                 identities: Arc::clone(&identities),
+                founders: Arc::clone(&founders),
             });
         }
         drop(entered);
@@ -161,15 +164,15 @@ impl Engine {
         )
     }
 
-    /// Waits until a quorum of nodes can be asked, until no node is still connecting, or until
-    /// `limit`: the first round should not be lost to a handshake that takes a moment.
+    /// Waits until a quorum of nodes can be asked, until no more will come up in a moment, or until
+    /// `limit`: the first round should not be lost to a handshake, or to the founding of a new fleet.
     pub(crate) async fn ready(&self, limit: Moment) {
         let decided = || {
             let links = || self.nodes.iter().map(|peer| peer.node.link());
             let up = links().filter(|&link| link == Link::Up).count();
-            up >= validity::quorum(self.nodes.len())
-                || links().all(|link| link != Link::Connecting)
-                || self.is_closed()
+            let undecided = Link::Quarantined { decided: false };
+            let is_coming = |link| link == Link::Connecting || link == undecided;
+            up >= validity::quorum(self.nodes.len()) || !links().any(is_coming) || self.is_closed()
         };
         if decided() {
             return;
@@ -317,6 +320,11 @@ impl Observer for Told {
         if let Some(engine) = self.engine.upgrade() {
             engine.changed.notify_waiters();
         }
+    }
+
+    fn is_busy(&self) -> bool {
+        let engine = self.engine.upgrade();
+        engine.is_some_and(|engine| engine.unsettled() > 0)
     }
 }
 

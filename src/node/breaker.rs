@@ -42,6 +42,10 @@ impl Breaker {
         std::mem::replace(&mut self.open, false)
     }
 
+    pub(crate) const fn is_open(&self) -> bool {
+        self.open
+    }
+
     /// What is due at `now`, asked by a timer that was set for `timer`.
     ///
     /// A timer that is much too late shows that this process stood still: replies may have come

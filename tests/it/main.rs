@@ -2,6 +2,7 @@
 //! and whether the documentation is true.
 #![cfg(test)]
 
+mod amnesia;
 mod cancellation;
 mod defaults;
 mod doc_lint;
