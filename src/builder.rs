@@ -41,7 +41,9 @@ pub struct Builder {
     wait: Wait,
     prefix: String,
     round_timeout: Option<Duration>,
+    fenced: bool,
     runtime: Option<Handle>,
+    wall_clock: Option<u64>,
     entropy: Option<u64>,
     /// What the environment held that could not be read; reported by `build`.
     problem: Option<BuildError>,
@@ -63,6 +65,7 @@ pub(crate) struct Config {
     pub(crate) wait: Wait,
     pub(crate) prefix: String,
     pub(crate) round_timeout: Option<Duration>,
+    pub(crate) fenced: bool,
 }
 
 /// Nodes that have not been started, with their names.
@@ -70,6 +73,7 @@ pub(crate) struct Nodes {
     pub(crate) nodes: Vec<Box<dyn Node>>,
     pub(crate) names: Arc<[Arc<str>]>,
     pub(crate) entropy: Entropy,
+    pub(crate) wall_clock: Option<u64>,
     pub(crate) runtime: Option<Handle>,
 }
 
@@ -82,7 +86,9 @@ impl Default for Builder {
             wait: Wait::For(DEFAULT_WAIT),
             prefix: String::new(),
             round_timeout: None,
+            fenced: false,
             runtime: None,
+            wall_clock: None,
             entropy: None,
             problem: None,
         }
@@ -93,8 +99,8 @@ impl Builder {
     /// Settings from the environment; what is not set keeps its default.
     ///
     /// `REDLOCK_NODES` (URLs, separated by commas), `REDLOCK_TTL`, `REDLOCK_MAX_TTL`,
-    /// `REDLOCK_WAIT`, `REDLOCK_ROUND_TIMEOUT` (durations such as `250ms` or `10s`) and
-    /// `REDLOCK_PREFIX`. What cannot be read is reported by [`build`](Self::build).
+    /// `REDLOCK_WAIT`, `REDLOCK_ROUND_TIMEOUT` (durations such as `250ms` or `10s`),
+    /// `REDLOCK_FENCED` (`true` or `false`) and `REDLOCK_PREFIX`. What cannot be read is reported by [`build`](Self::build).
     pub fn from_env() -> Self {
         Self::from_vars(|name| std::env::var(name).ok())
     }
@@ -136,6 +142,17 @@ impl Builder {
         }
         if let Some(timeout) = duration("REDLOCK_ROUND_TIMEOUT") {
             builder = builder.round_timeout(timeout);
+        }
+        match var("REDLOCK_FENCED").as_deref().map(str::trim) {
+            None => {}
+            Some("true" | "1") => builder = builder.fenced(true),
+            Some("false" | "0" | "") => builder = builder.fenced(false),
+            Some(_) => {
+                problem.get_or_insert_with(|| BuildError::InvalidSetting {
+                    setting: "REDLOCK_FENCED",
+                    problem: "is neither true nor false".into(),
+                });
+            }
         }
         builder.problem = problem;
         builder
@@ -192,6 +209,12 @@ impl Builder {
         self
     }
 
+    /// Whether every lock of this client is [fenced](crate::Acquire::fenced). Default: no.
+    pub const fn fenced(mut self, fenced: bool) -> Self {
+        self.fenced = fenced;
+        self
+    }
+
     /// The runtime that drives the client. Default: the one in which its first request is polled.
     pub fn runtime(mut self, handle: Handle) -> Self {
         self.runtime = Some(handle);
@@ -215,6 +238,16 @@ impl Builder {
         self
     }
 
+    /// What the client's wall clock shows when the client is first used; from then on it goes with
+    /// tokio's clock. Ballots are chosen by it.
+    #[cfg(feature = "testkit")]
+    pub fn wall_clock(mut self, at_first: std::time::SystemTime) -> Self {
+        let since = at_first.duration_since(std::time::SystemTime::UNIX_EPOCH);
+        let micros = since.unwrap_or_default().as_micros();
+        self.wall_clock = Some(u64::try_from(micros).unwrap_or(u64::MAX));
+        self
+    }
+
     /// Checks the settings. Nothing is sent, and no node needs to be up: the client connects when
     /// its first request is polled, and again whenever a node comes back.
     ///
@@ -231,6 +264,7 @@ impl Builder {
             wait: self.wait,
             prefix: self.prefix,
             round_timeout: self.round_timeout,
+            fenced: self.fenced,
         };
         config.check()?;
         let finish_after = config.round_timeout(config.ttl);
@@ -273,6 +307,7 @@ impl Builder {
                 nodes,
                 names: names.into(),
                 entropy,
+                wall_clock: self.wall_clock,
                 runtime: self.runtime,
             },
         ))

@@ -156,16 +156,17 @@ impl Redlock {
             None => Handle::try_current().map_err(|_no_runtime| InvalidRequest::NoRuntime)?,
         };
         let engine = self.inner.engine.get_or_init(|| {
-            let (nodes, names, entropy) = match idle.take() {
+            let (nodes, names, entropy, wall_clock) = match idle.take() {
                 Some(Nodes {
                     nodes,
                     names,
                     entropy,
+                    wall_clock,
                     ..
-                }) => (nodes, names, entropy),
-                None => (Vec::new(), Arc::default(), crate::token::Entropy::Os),
+                }) => (nodes, names, entropy, wall_clock),
+                None => (Vec::new(), Arc::default(), crate::token::Entropy::Os, None),
             };
-            Engine::start(nodes, names, entropy, runtime)
+            Engine::start(nodes, names, entropy, wall_clock, runtime)
         });
         Ok(Arc::clone(engine))
     }

@@ -128,6 +128,7 @@ pub use self::error::{
     AcquireError, BuildError, ExtendError, InvalidRequest, ReleaseError, Unacquired, UsingError,
 };
 pub use self::guard::{Guard, Lost, Released};
+pub use self::quorum::ballot::FencingToken;
 pub use self::quorum::hold::LossCause;
 pub use self::quorum::renewal::Renewal;
 pub use self::quorum::vote::{NodeError, NodeVote, Refusal, Tally, Unsent, Vote};

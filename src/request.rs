@@ -14,6 +14,7 @@ use crate::error::{AcquireError, InvalidRequest, Unacquired, UsingError};
 use crate::guard::Guard;
 use crate::node::redis::connection::CONNECT_TIMEOUT;
 use crate::quorum::backoff::Backoff;
+use crate::quorum::ballot;
 use crate::quorum::hold::{Hold, LossCause, Terms};
 use crate::quorum::renewal::Renewal;
 use crate::quorum::round::Verdict;
@@ -74,17 +75,20 @@ pub struct Acquire {
     ttl: Duration,
     wait: Wait,
     renewal: Renewal,
+    fenced: bool,
 }
 
 impl Acquire {
     pub(crate) fn new(redlock: Redlock, resource: String) -> Self {
         let (ttl, wait) = (redlock.config().ttl, redlock.config().wait);
+        let fenced = redlock.config().fenced;
         Self {
             redlock,
             resource,
             ttl,
             wait,
             renewal: Renewal::default(),
+            fenced,
         }
     }
 
@@ -103,6 +107,31 @@ impl Acquire {
     /// How the lock is kept alive while its guard lives. Default: [`Renewal::every_third`].
     pub const fn renewal(mut self, renewal: Renewal) -> Self {
         self.renewal = renewal;
+        self
+    }
+
+    /// Makes the lock carry a [fencing token](Guard::fencing_token), which is larger than that of
+    /// every fenced lock that was granted on this resource before.
+    ///
+    /// The nodes must allow scripts. All clients of a resource should be fenced: one that is not
+    /// is excluded as ever, but stands outside the order. See
+    /// [`docs::fencing`](crate::docs::fencing).
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn write(_token: u64) {}
+    /// # async fn example(redlock: redlock_quorum::Redlock) -> Result<(), redlock_quorum::AcquireError> {
+    /// let guard = redlock.acquire("invoices").fenced().await?;
+    /// if let Some(token) = guard.fencing_token() {
+    ///     // The database refuses this if it has seen a larger one.
+    ///     write(token.as_u64()).await;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub const fn fenced(mut self) -> Self {
+        self.fenced = true;
         self
     }
 
@@ -177,11 +206,17 @@ impl Acquire {
             if engine.is_closed() || engine.is_abandoned() {
                 return Err(AcquireError::Closed);
             }
+            let ballot = self.fenced.then(|| {
+                let memory = ballot::memory(config.max_ttl);
+                let wall = engine.clock().wall_micros();
+                engine.hints().choose(&key, wall, memory)
+            });
             let terms = Terms {
                 ttl: self.ttl,
                 round_timeout: config.round_timeout(self.ttl),
                 renewal: self.renewal,
                 jitter: engine.entropy().jitter(),
+                ballot,
             };
             let attempt = Attempt::start(&engine, &key, &terms)?;
             let Some(verdict) = attempt.verdict().await else {

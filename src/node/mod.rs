@@ -73,7 +73,8 @@ impl Link {
     /// May a request with this command be submitted?
     pub(crate) const fn admits(self, command: Command) -> Result<(), Unsent> {
         match (self, command) {
-            (Self::Connecting | Self::Up, _) | (Self::ReleasesOnly(_), Command::Release) => Ok(()),
+            (Self::Connecting | Self::Up, _) => Ok(()),
+            (Self::ReleasesOnly(_), command) if command.is_release() => Ok(()),
             (Self::ReleasesOnly(reason) | Self::Down(reason), _) => Err(reason),
         }
     }

@@ -11,6 +11,7 @@
 
 use std::time::Duration;
 
+use super::ballot::Ballot;
 use super::hold::{Command, Outbox};
 use super::validity::Moment;
 use super::vote::Vote;
@@ -65,8 +66,8 @@ enum Removal {
 #[derive(Clone, Debug)]
 struct Entry {
     presence: Presence,
-    /// The acquire is on its way.
-    pending: bool,
+    /// So many acquires and heals are on their way.
+    pending: u8,
     /// The newest connection that carried an acquire or an extension.
     carrier: Option<ConnectionId>,
     /// That acquire may still be executed, at any time.
@@ -82,13 +83,15 @@ pub(crate) struct Ledger {
     entries: Vec<Entry>,
     /// The longest ttl any command of this lock has asked for.
     ttl: Duration,
+    /// The largest ballot any command of this lock has carried.
+    ballot: Option<Ballot>,
 }
 
 impl Ledger {
     pub(crate) fn new(nodes: usize, ttl: Duration) -> Self {
         let entry = Entry {
             presence: Presence::Absent,
-            pending: false,
+            pending: 0,
             carrier: None,
             straggler: false,
             removal: Removal::None,
@@ -98,7 +101,13 @@ impl Ledger {
         Self {
             entries: vec![entry; nodes],
             ttl,
+            ballot: None,
         }
+    }
+
+    /// From now on this ballot, larger than any before, is carried.
+    pub(super) const fn on_ballot(&mut self, ballot: Option<Ballot>) {
+        self.ballot = ballot;
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -147,7 +156,7 @@ impl Ledger {
     /// An acquire or a heal has been submitted to this node.
     pub(crate) fn on_acquire_sent(&mut self, node: usize) {
         if let Some(entry) = self.entries.get_mut(node) {
-            entry.pending = true;
+            entry.pending = entry.pending.saturating_add(1);
         }
     }
 
@@ -156,16 +165,16 @@ impl Ledger {
         let Some(entry) = self.entries.get_mut(node) else {
             return;
         };
-        entry.pending = false;
+        entry.pending = entry.pending.saturating_sub(1);
         entry.carry(carrier);
         entry.straggler |= vote == Vote::Unknown && matches!(carrier, Carrier::Broken(_));
         entry.presence = match vote {
             Vote::Granted => Presence::Present,
             Vote::Unknown => Presence::Maybe,
             _ if entry.straggler => Presence::Maybe,
-            Vote::Held { .. } | Vote::Stale { .. } | Vote::Refused(_) | Vote::Unsent(_) => {
-                Presence::Absent
-            }
+            Vote::Held { .. } => Presence::Absent,
+            // As it was: a smaller ballot may have put it there.
+            Vote::Stale { .. } | Vote::Refused(_) | Vote::Unsent(_) => entry.presence,
         };
     }
 
@@ -189,7 +198,7 @@ impl Ledger {
         match vote {
             Vote::Granted => entry.presence = Presence::Present,
             // A straggler may still bring the key back.
-            Vote::Held { .. } | Vote::Stale { .. } if !entry.straggler && !entry.pending => {
+            Vote::Held { .. } | Vote::Stale { .. } if !entry.straggler && entry.pending == 0 => {
                 entry.presence = Presence::Absent;
             }
             Vote::Held { .. }
@@ -202,12 +211,13 @@ impl Ledger {
 
     /// Begins the removal everywhere. A second call is a no-op.
     pub(crate) fn remove(&mut self, outbox: &mut dyn Outbox) {
+        let ballot = self.ballot;
         for (node, entry) in self.entries.iter_mut().enumerate() {
             if entry.removal != Removal::None {
                 continue;
             }
             if entry.is_possible() {
-                entry.send_release(node, outbox);
+                entry.send_release(node, ballot, outbox);
             } else {
                 entry.removal = Removal::Settled;
             }
@@ -222,7 +232,7 @@ impl Ledger {
         now: Moment,
         outbox: &mut dyn Outbox,
     ) {
-        let ttl = self.ttl;
+        let (ttl, ballot) = (self.ttl, self.ballot);
         let Some(entry) = self.entries.get_mut(node) else {
             return;
         };
@@ -244,7 +254,7 @@ impl Ledger {
                 } else if entry.straggler {
                     entry.removal = Removal::AwaitingFinish;
                 } else {
-                    entry.send_release(node, outbox);
+                    entry.send_release(node, ballot, outbox);
                 }
             }
             Carrier::Answered(_) => {
@@ -264,7 +274,7 @@ impl Ledger {
         now: Moment,
         outbox: &mut dyn Outbox,
     ) {
-        let ttl = self.ttl;
+        let (ttl, ballot) = (self.ttl, self.ballot);
         let Some(entry) = self.entries.get_mut(node) else {
             return;
         };
@@ -276,13 +286,13 @@ impl Ledger {
                         entry.give_up_no_later_than(now.after(ttl));
                     }
                     if entry.removal == Removal::AwaitingFinish {
-                        entry.send_release(node, outbox);
+                        entry.send_release(node, ballot, outbox);
                     }
                 }
             }
             News::Up => {
                 if entry.removal == Removal::AwaitingConnection {
-                    entry.send_release(node, outbox);
+                    entry.send_release(node, ballot, outbox);
                 }
             }
             News::Gone => {
@@ -294,6 +304,7 @@ impl Ledger {
     }
 
     pub(crate) fn on_deadline(&mut self, now: Moment, outbox: &mut dyn Outbox) {
+        let ballot = self.ballot;
         for (node, entry) in self.entries.iter_mut().enumerate() {
             if matches!(entry.removal, Removal::None | Removal::Settled) {
                 continue;
@@ -301,7 +312,7 @@ impl Ledger {
             if entry.give_up_at.is_some_and(|at| at <= now) {
                 entry.settle();
             } else if matches!(entry.removal, Removal::RetryAt(at) if at <= now) {
-                entry.send_release(node, outbox);
+                entry.send_release(node, ballot, outbox);
             }
         }
     }
@@ -309,7 +320,7 @@ impl Ledger {
 
 impl Entry {
     fn is_possible(&self) -> bool {
-        self.pending || self.presence != Presence::Absent
+        self.pending > 0 || self.presence != Presence::Absent
     }
 
     fn deadline(&self) -> Option<Moment> {
@@ -331,9 +342,16 @@ impl Entry {
         self.give_up_at = Some(self.give_up_at.map_or(at, |earlier| earlier.min(at)));
     }
 
-    fn send_release(&mut self, node: usize, outbox: &mut dyn Outbox) {
-        self.overtaken = self.straggler;
-        self.removal = match outbox.submit(node, Command::Release) {
+    /// Where something of ours is unanswered, a fenced lock's release is a tombstone: what comes
+    /// after it, however late, does nothing.
+    fn send_release(&mut self, node: usize, ballot: Option<Ballot>, outbox: &mut dyn Outbox) {
+        let unanswered = self.pending > 0 || self.straggler;
+        let (release, is_final) = match ballot {
+            Some(ballot) if unanswered => (Command::Tombstone { ballot }, true),
+            Some(_) | None => (Command::Release, false),
+        };
+        self.overtaken = self.straggler && !is_final;
+        self.removal = match outbox.submit(node, release) {
             Ok(()) => Removal::InFlight,
             Err(_) => Removal::AwaitingConnection,
         };
@@ -341,7 +359,7 @@ impl Entry {
 
     fn settle(&mut self) {
         self.presence = Presence::Absent;
-        self.pending = false;
+        self.pending = 0;
         self.removal = Removal::Settled;
     }
 }

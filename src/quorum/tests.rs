@@ -1,5 +1,8 @@
 //! A hold's whole life as tables: inputs, and the commands that must follow.
 
+mod ballots_at_random;
+mod fenced;
+
 use std::time::Duration;
 
 use super::hold::{Command, Hold, LossCause, Outbox, Reply, Terms};
@@ -16,13 +19,17 @@ const HELD: Vote = Vote::Held {
     ttl: None,
     fence: None,
 };
-const ACQUIRE: Command = Command::Acquire { ttl: TTL };
+const ACQUIRE: Command = Command::Acquire {
+    ttl: TTL,
+    ballot: None,
+};
 
 const TERMS: Terms = Terms {
     ttl: TTL,
     round_timeout: ROUND,
     renewal: Renewal::off(),
     jitter: 7,
+    ballot: None,
 };
 
 /// Records what is submitted; nodes can be down, and commands can still be unwritten.
@@ -386,7 +393,11 @@ fn law_5_an_extension_counts_from_its_own_start_and_only_before_the_loss() {
     let mut nodes = Nodes::default();
     let mut hold = held(&mut nodes);
     let number = hold.extend(TTL, at(3000), ROUND, &mut nodes).unwrap();
-    let extend = Command::Extend { ttl: TTL, number };
+    let extend = Command::Extend {
+        ttl: TTL,
+        number,
+        ballot: None,
+    };
     assert_eq!(nodes.take(), [(0, extend), (1, extend), (2, extend)]);
     hold.on_reply(0, extend, answered(Vote::Granted), at(3001), &mut nodes);
     assert_eq!(hold.valid_until(), at(9898));
@@ -396,7 +407,11 @@ fn law_5_an_extension_counts_from_its_own_start_and_only_before_the_loss() {
 
     let mut late = held(&mut nodes);
     let number = late.extend(TTL, at(9800), ROUND, &mut nodes).unwrap();
-    let extend = Command::Extend { ttl: TTL, number };
+    let extend = Command::Extend {
+        ttl: TTL,
+        number,
+        ballot: None,
+    };
     for node in [0, 1] {
         late.on_reply(node, extend, answered(Vote::Granted), at(9897), &mut nodes);
     }
@@ -410,7 +425,11 @@ fn law_5_too_few_nodes_with_the_key_are_a_loss_at_once() {
     let mut hold = held(&mut nodes);
     hold.on_reply(2, ACQUIRE, answered(HELD), at(2), &mut nodes);
     let number = hold.extend(TTL, at(3000), ROUND, &mut nodes).unwrap();
-    let extend = Command::Extend { ttl: TTL, number };
+    let extend = Command::Extend {
+        ttl: TTL,
+        number,
+        ballot: None,
+    };
     nodes.take();
     hold.on_reply(2, extend, answered(HELD), at(3001), &mut nodes);
     assert_eq!(hold.loss(at(3001)), None);
@@ -431,7 +450,11 @@ fn law_5_an_extension_without_replies_is_no_loss() {
     assert_eq!((hold.loss(at(4000)), hold.valid_until()), (None, at(9898)));
     // A reply of the old extension does not count for the next.
     let next = hold.extend(TTL, at(5000), ROUND, &mut nodes).unwrap();
-    let old = Command::Extend { ttl: TTL, number };
+    let old = Command::Extend {
+        ttl: TTL,
+        number,
+        ballot: None,
+    };
     for node in [0, 1, 2] {
         hold.on_reply(node, old, answered(Vote::Granted), at(5001), &mut nodes);
     }
@@ -466,7 +489,11 @@ fn a_release_overtakes_no_extension_and_ends_it() {
     );
     assert!(!hold.is_extending());
     for node in [0, 1] {
-        let extend = Command::Extend { ttl: TTL, number };
+        let extend = Command::Extend {
+            ttl: TTL,
+            number,
+            ballot: None,
+        };
         hold.on_reply(node, extend, answered(Vote::Granted), at(3002), &mut nodes);
     }
     assert_eq!(hold.loss(at(3002)), Some(LossCause::Released));
@@ -505,10 +532,7 @@ fn a_release_is_confirmed_when_no_quorum_can_hold_the_key() {
 
 #[test]
 fn callers_are_woken_once_when_a_release_is_confirmed_by_whatever_answer() {
-    for last in [
-        (1, Command::Release, Vote::Granted),
-        (2, Command::Acquire { ttl: TTL }, HELD),
-    ] {
+    for last in [(1, Command::Release, Vote::Granted), (2, ACQUIRE, HELD)] {
         let mut nodes = Nodes::default();
         let mut hold = started(&mut nodes, 3);
         votes(
@@ -649,7 +673,10 @@ fn a_renewal_waits_for_the_extension_in_flight() {
 fn a_confirmed_renewal_heals_the_nodes_that_lack_the_key() {
     let mut nodes = Nodes::default();
     let mut hold = renewed_every_two_seconds(&mut nodes, None);
-    let heal = Command::Heal { ttl: TTL };
+    let heal = Command::Heal {
+        ttl: TTL,
+        ballot: None,
+    };
     // A node that lacks it answers first: nothing, before a quorum is found.
     let (command, due) = renew(&mut hold, &mut nodes);
     hold.on_reply(2, command, answered(HELD), due, &mut nodes);
@@ -774,5 +801,14 @@ fn a_node_with_a_straggler_is_healed_once_it_is_outlived() {
     for (node, vote) in [(0, Vote::Granted), (1, Vote::Granted), (2, HELD)] {
         hold.on_reply(node, command, answered(vote), due, &mut nodes);
     }
-    assert_eq!(nodes.take(), [(2, Command::Heal { ttl: TTL })]);
+    assert_eq!(
+        nodes.take(),
+        [(
+            2,
+            Command::Heal {
+                ttl: TTL,
+                ballot: None
+            }
+        )]
+    );
 }

@@ -7,6 +7,7 @@ use redis::aio::MultiplexedConnection;
 use redis::{Pipeline, RedisError, Value, cmd, from_redis_value};
 
 use super::commands::{EXTEND_TEXT, RELEASE_TEXT};
+use super::fenced;
 use crate::quorum::vote::Unsent;
 
 /// What a server says about itself.
@@ -37,12 +38,15 @@ impl Facts {
 
 /// Asks a server who it is, and loads the scripts. A denied command leaves its fact unknown.
 pub(super) async fn introduce(connection: &mut MultiplexedConnection) -> Result<Facts, RedisError> {
-    let mut pipeline = Pipeline::with_capacity(5);
+    let mut pipeline = Pipeline::with_capacity(8);
     pipeline.add_command(cmd("HELLO"));
     pipeline.cmd("INFO").arg("server");
     pipeline.cmd("INFO").arg("memory");
     pipeline.cmd("SCRIPT").arg("LOAD").arg(RELEASE_TEXT);
     pipeline.cmd("SCRIPT").arg("LOAD").arg(EXTEND_TEXT);
+    for text in fenced::TEXTS {
+        pipeline.cmd("SCRIPT").arg("LOAD").arg(text);
+    }
     let replies = connection
         .send_packed_commands(&pipeline, 0, pipeline.len())
         .await?;
