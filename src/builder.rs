@@ -16,6 +16,7 @@ use crate::node::Node;
 use crate::node::memory::MemoryNode;
 use crate::node::redis::RedisNode;
 use crate::node::redis::marker::Marking;
+use crate::quorum::ballot::Ballot;
 use crate::quorum::hold::Terms;
 use crate::quorum::renewal::Renewal;
 use crate::quorum::trust::amnesia::{Guarding, RestartGuard, quarantine};
@@ -45,10 +46,12 @@ pub struct Builder {
     wait: Wait,
     prefix: String,
     round_timeout: Option<Duration>,
+    fenced: bool,
     runtime: Option<Handle>,
     restart_guard: RestartGuard,
     /// Nodes that never lose data, by URL.
     persistent: Vec<String>,
+    wall_clock: Option<u64>,
     entropy: Option<u64>,
     /// What the environment held that could not be read; reported by `build`.
     problem: Option<BuildError>,
@@ -70,6 +73,7 @@ pub(crate) struct Config {
     pub(crate) wait: Wait,
     pub(crate) prefix: String,
     pub(crate) round_timeout: Option<Duration>,
+    pub(crate) fenced: bool,
 }
 
 /// Nodes that have not been started, with their names.
@@ -77,6 +81,7 @@ pub(crate) struct Nodes {
     pub(crate) nodes: Vec<Box<dyn Node>>,
     pub(crate) names: Arc<[Arc<str>]>,
     pub(crate) entropy: Entropy,
+    pub(crate) wall_clock: Option<u64>,
     pub(crate) runtime: Option<Handle>,
 }
 
@@ -89,9 +94,11 @@ impl Default for Builder {
             wait: Wait::For(DEFAULT_WAIT),
             prefix: String::new(),
             round_timeout: None,
+            fenced: false,
             runtime: None,
             restart_guard: RestartGuard::Observed,
             persistent: Vec::new(),
+            wall_clock: None,
             entropy: None,
             problem: None,
         }
@@ -103,8 +110,8 @@ impl Builder {
     ///
     /// `REDLOCK_NODES` (URLs, separated by commas), `REDLOCK_TTL`, `REDLOCK_MAX_TTL`,
     /// `REDLOCK_WAIT`, `REDLOCK_ROUND_TIMEOUT` (durations such as `250ms` or `10s`),
-    /// `REDLOCK_PREFIX` and `REDLOCK_RESTART_GUARD` (`observed`, `strict` or `off`). What cannot be
-    /// read is reported by [`build`](Self::build).
+    /// `REDLOCK_PREFIX`, `REDLOCK_FENCED` (`true` or `false`) and `REDLOCK_RESTART_GUARD`
+    /// (`observed`, `strict` or `off`). What cannot be read is reported by [`build`](Self::build).
     pub fn from_env() -> Self {
         Self::from_vars(|name| std::env::var(name).ok())
     }
@@ -158,6 +165,17 @@ impl Builder {
                         problem: "is none of observed, strict and off".into(),
                     });
                 }
+            }
+        }
+        match var("REDLOCK_FENCED").as_deref().map(str::trim) {
+            None => {}
+            Some("true" | "1") => builder = builder.fenced(true),
+            Some("false" | "0" | "") => builder = builder.fenced(false),
+            Some(_) => {
+                problem.get_or_insert_with(|| BuildError::InvalidSetting {
+                    setting: "REDLOCK_FENCED",
+                    problem: "is neither true nor false".into(),
+                });
             }
         }
         builder.problem = problem;
@@ -215,6 +233,12 @@ impl Builder {
         self
     }
 
+    /// Whether every lock of this client is [fenced](crate::Acquire::fenced). Default: no.
+    pub const fn fenced(mut self, fenced: bool) -> Self {
+        self.fenced = fenced;
+        self
+    }
+
     /// Whether nodes that may have forgotten locks are kept from voting. Default
     /// [`RestartGuard::Observed`].
     pub const fn restart_guard(mut self, guard: RestartGuard) -> Self {
@@ -255,6 +279,16 @@ impl Builder {
         self
     }
 
+    /// What the client's wall clock shows when the client is first used; from then on it goes with
+    /// tokio's clock. Ballots are chosen by it.
+    #[cfg(feature = "testkit")]
+    pub fn wall_clock(mut self, at_first: std::time::SystemTime) -> Self {
+        let since = at_first.duration_since(std::time::SystemTime::UNIX_EPOCH);
+        let micros = since.unwrap_or_default().as_micros();
+        self.wall_clock = Some(u64::try_from(micros).unwrap_or(u64::MAX));
+        self
+    }
+
     /// Checks the settings. Nothing is sent, and no node needs to be up: the client connects when
     /// its first request is polled, and again whenever a node comes back.
     ///
@@ -272,6 +306,7 @@ impl Builder {
             wait: self.wait,
             prefix: self.prefix,
             round_timeout: self.round_timeout,
+            fenced: self.fenced,
         };
         config.check()?;
         let finish_after = config.round_timeout(config.ttl);
@@ -326,6 +361,7 @@ impl Builder {
                 nodes,
                 names: names.into(),
                 entropy,
+                wall_clock: self.wall_clock,
                 runtime: self.runtime,
             },
         ))
@@ -443,13 +479,20 @@ impl Config {
     }
 
     /// What a lock of this ttl is asked for with.
-    pub(crate) fn terms(&self, ttl: Duration, renewal: Renewal, engine: &Engine) -> Terms {
+    pub(crate) fn terms(
+        &self,
+        ttl: Duration,
+        renewal: Renewal,
+        ballot: Option<Ballot>,
+        engine: &Engine,
+    ) -> Terms {
         let (round_timeout, jitter) = (self.round_timeout(ttl), engine.entropy().jitter());
         Terms {
             ttl,
             round_timeout,
             renewal,
             jitter,
+            ballot,
         }
     }
 

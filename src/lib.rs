@@ -137,6 +137,7 @@ pub use self::guard::{Guard, Released};
 pub use self::lease::Lease;
 pub use self::lost::Lost;
 pub use self::owner::Owner;
+pub use self::quorum::ballot::FencingToken;
 pub use self::quorum::hold::LossCause;
 pub use self::quorum::renewal::Renewal;
 pub use self::quorum::trust::amnesia::RestartGuard;

@@ -15,6 +15,7 @@ use super::watchdog::Watchdog;
 use crate::clock::Clock;
 use crate::node::vigil::Founders;
 use crate::node::{Context, Link, Node, Observer, Request, Standing};
+use crate::quorum::ballot::Hints;
 use crate::quorum::hold::Command;
 use crate::quorum::ledger::News;
 use crate::quorum::trust::Identities;
@@ -31,6 +32,7 @@ pub(crate) struct Engine {
     names: Arc<[Arc<str>]>,
     clock: Arc<Clock>,
     entropy: Arc<Entropy>,
+    hints: Mutex<Hints>,
     runtime: Handle,
     watchdog: Arc<Watchdog>,
     ids: AtomicU64,
@@ -54,6 +56,7 @@ impl Engine {
         nodes: Vec<Box<dyn Node>>,
         names: Arc<[Arc<str>]>,
         entropy: Entropy,
+        wall_clock: Option<u64>,
         runtime: Handle,
     ) -> Arc<Self> {
         let entropy = Arc::new(entropy);
@@ -65,13 +68,14 @@ impl Engine {
             debts: AtomicUsize::new(0),
         };
         let entered = runtime.enter();
-        let clock = Arc::new(Clock::start());
+        let clock = Arc::new(Clock::with_wall(wall_clock));
         drop(entered);
         let engine = Arc::new(Self {
             nodes: nodes.into_iter().map(peer).collect(),
             names,
             clock,
             entropy,
+            hints: Mutex::default(),
             runtime,
             watchdog: Arc::default(),
             ids: AtomicU64::new(0),
@@ -114,6 +118,11 @@ impl Engine {
 
     pub(crate) fn entropy(&self) -> &Entropy {
         &self.entropy
+    }
+
+    /// What has been heard of the ballots of others.
+    pub(crate) fn hints(&self) -> MutexGuard<'_, Hints> {
+        self.hints.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn watchdog(&self) -> &Watchdog {

@@ -86,8 +86,8 @@ impl Link {
     pub(crate) const fn admits(self, command: Command) -> Result<(), Unsent> {
         match (self, command) {
             (Self::Quarantined { .. }, Command::Acquire { .. }) => Err(Unsent::Quarantined),
-            (Self::Connecting | Self::Up | Self::Quarantined { .. }, _)
-            | (Self::ReleasesOnly(_), Command::Release) => Ok(()),
+            (Self::Connecting | Self::Up | Self::Quarantined { .. }, _) => Ok(()),
+            (Self::ReleasesOnly(_), command) if command.is_release() => Ok(()),
             (Self::ReleasesOnly(reason) | Self::Down(reason), _) => Err(reason),
         }
     }

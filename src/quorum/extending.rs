@@ -89,9 +89,10 @@ impl Hold {
         self.extending.healing = None;
         let mut round = Round::new(self.ledger.len(), now, ttl);
         self.ledger.on_extension_begun(ttl);
+        let extend = self.extension(ttl, number);
         let mut verdict = None;
         for node in 0..self.ledger.len() {
-            match outbox.submit(node, Command::Extend { ttl, number }) {
+            match outbox.submit(node, extend) {
                 Ok(()) => self.ledger.on_extension_sent(node),
                 Err(reason) => {
                     let trouble = outbox.trouble(node);
@@ -104,6 +105,14 @@ impl Hold {
         self.extending.current = Some(Extension { round, decide_by });
         self.on_extension_verdict(verdict, now, outbox);
         number
+    }
+
+    pub(super) const fn extension(&self, ttl: Duration, number: u32) -> Command {
+        Command::Extend {
+            ttl,
+            number,
+            ballot: self.balloting.current,
+        }
     }
 
     pub(super) fn on_extension_vote(
@@ -175,7 +184,7 @@ impl Hold {
             }
         }
         for node in 0..self.ledger.len() {
-            if round.is_pending(node) && outbox.withdraw(node, Command::Extend { ttl, number }) {
+            if round.is_pending(node) && outbox.withdraw(node, self.extension(ttl, number)) {
                 round.on_vote(node, Vote::Unsent(Unsent::Decided), None, now);
                 self.ledger.on_extension_withdrawn(node);
             }
@@ -201,6 +210,7 @@ impl Hold {
     fn heal(&mut self, node: usize, outbox: &mut dyn Outbox) {
         let command = Command::Heal {
             ttl: self.renewing.ttl(),
+            ballot: self.balloting.current,
         };
         if self.ledger.lacks(node) && outbox.submit(node, command).is_ok() {
             self.ledger.on_acquire_sent(node);

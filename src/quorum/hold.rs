@@ -7,6 +7,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::ballot::Ballot;
+use super::balloting::Balloting;
 use super::extending::Extending;
 use super::ledger::{Carrier, Ledger, News};
 use super::renewal::{Renewal, Renewing};
@@ -22,17 +24,41 @@ pub(super) mod outlook;
 pub(crate) enum Command {
     Acquire {
         ttl: Duration,
+        ballot: Option<Ballot>,
     },
     /// The number tells one extension of a lock from the next.
     Extend {
         ttl: Duration,
         number: u32,
+        ballot: Option<Ballot>,
     },
     /// Sets a key again that a node lacks, while a quorum has it. It never counts.
     Heal {
         ttl: Duration,
+        ballot: Option<Ballot>,
     },
     Release,
+    /// A release after which no acquire or heal with this ballot, or a smaller one, does anything.
+    Tombstone {
+        ballot: Ballot,
+    },
+}
+
+impl Command {
+    pub(crate) const fn is_release(self) -> bool {
+        matches!(self, Self::Release | Self::Tombstone { .. })
+    }
+
+    /// What a fenced command carries.
+    pub(crate) const fn ballot(self) -> Option<Ballot> {
+        match self {
+            Self::Acquire { ballot, .. }
+            | Self::Extend { ballot, .. }
+            | Self::Heal { ballot, .. } => ballot,
+            Self::Tombstone { ballot } => Some(ballot),
+            Self::Release => None,
+        }
+    }
 }
 
 /// A node's answer to a command, exactly one for each that was submitted.
@@ -123,7 +149,7 @@ pub(crate) struct Removal {
 
 /// How a hold begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Opening {
+pub(super) enum Opening {
     /// By a new key. If it fails, whatever may be there of it is removed.
     Acquire,
     /// By an extension of a key that somebody else may have set. If it fails, the key is left alone.
@@ -138,18 +164,23 @@ pub(crate) struct Terms {
     pub(crate) renewal: Renewal,
     /// For the jitter of renewals.
     pub(crate) jitter: u64,
+    /// If it is fenced.
+    pub(crate) ballot: Option<Ballot>,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct Hold {
     pub(super) phase: Phase,
-    round: Round,
+    pub(super) round: Round,
+    pub(super) balloting: Balloting,
+    /// When its acquisition is decided at the latest.
+    pub(super) decide_by: Moment,
     round_timeout: Duration,
     pub(super) ledger: Ledger,
     pub(super) valid_until: Moment,
     pub(super) extending: Extending,
     pub(super) renewing: Renewing,
-    opening: Opening,
+    pub(super) opening: Opening,
     lost: Option<LossCause>,
     deleted: usize,
     timed_out: bool,
@@ -162,10 +193,13 @@ impl Hold {
             round_timeout,
             renewal,
             jitter,
+            ballot,
         } = *terms;
         Self {
             phase: Phase::Acquiring,
             round: Round::new(nodes, Moment::default(), ttl),
+            balloting: Balloting::new(ballot),
+            decide_by: Moment::default(),
             round_timeout,
             ledger: Ledger::new(nodes, ttl),
             valid_until: Moment::default(),
@@ -180,7 +214,9 @@ impl Hold {
 
     /// Begins the round at `now`, which must have been read just before (law 1).
     pub(crate) fn start(&mut self, now: Moment, outbox: &mut dyn Outbox) {
-        self.open(now, outbox);
+        self.decide_by = now.after(self.round_timeout);
+        self.round.begin(now);
+        self.ask(now, outbox);
     }
 
     /// Takes over a lock that was detached elsewhere: one extension round, in which any node may
@@ -188,7 +224,7 @@ impl Hold {
     pub(crate) fn attach(&mut self, now: Moment, outbox: &mut dyn Outbox) {
         self.opening = Opening::Attach;
         self.ledger.assume_everywhere();
-        self.open(now, outbox);
+        self.start(now, outbox);
     }
 
     /// Releases a lock that was detached elsewhere.
@@ -197,32 +233,6 @@ impl Hold {
         self.valid_until = now;
         self.ledger.assume_everywhere();
         self.end(LossCause::Released, now, outbox);
-    }
-
-    fn open(&mut self, now: Moment, outbox: &mut dyn Outbox) {
-        self.round.begin(now);
-        let mut unsent = Vec::new();
-        for node in 0..self.ledger.len() {
-            match outbox.submit(node, self.opening_command()) {
-                Ok(()) if self.opening == Opening::Acquire => self.ledger.on_acquire_sent(node),
-                Ok(()) => {}
-                Err(reason) => unsent.push((node, reason, outbox.trouble(node))),
-            }
-        }
-        for (node, reason, trouble) in unsent {
-            let vote = Vote::Unsent(reason);
-            let verdict = self.round.on_vote(node, vote, trouble, now);
-            self.on_verdict(verdict, now, outbox);
-        }
-    }
-
-    const fn opening_command(&self) -> Command {
-        let ttl = self.round.ttl();
-        match self.opening {
-            Opening::Acquire => Command::Acquire { ttl },
-            // Extensions of the hold itself have numbers from 1.
-            Opening::Attach => Command::Extend { ttl, number: 0 },
-        }
     }
 
     pub(crate) const fn verdict(&self) -> Option<Verdict> {
@@ -310,7 +320,7 @@ impl Hold {
     /// When `on_deadline` has something to do, unless another input comes first.
     pub(crate) fn next_deadline(&self) -> Option<Moment> {
         let own = match self.phase {
-            Phase::Acquiring => Some(self.decide_by()),
+            Phase::Acquiring => Some(self.decide_by),
             Phase::Held => {
                 let next = self.extending.decide_by().or_else(|| self.renewing.due());
                 Some(next.map_or_else(|| self.loss_at(), |at| at.min(self.loss_at())))
@@ -324,10 +334,6 @@ impl Hold {
             .into_iter()
             .flatten()
             .min()
-    }
-
-    fn decide_by(&self) -> Moment {
-        self.round.started_at().after(self.round_timeout)
     }
 
     pub(crate) fn on_reply(
@@ -345,10 +351,14 @@ impl Hold {
         } = reply;
         let confirmed = self.removal().confirmed;
         match command {
-            Command::Acquire { .. } => {
+            Command::Acquire { ballot, .. } => {
                 self.ledger.on_acquire_reply(node, vote, carrier);
-                let verdict = self.round.on_vote(node, vote, error, now);
-                self.on_verdict(verdict, now, outbox);
+                self.balloting.hear(vote);
+                // A vote for an earlier ballot does not count.
+                if ballot == self.balloting.current {
+                    let verdict = self.round.on_vote(node, vote, error, now);
+                    self.on_verdict(verdict, now, outbox);
+                }
             }
             Command::Extend { number: 0, .. } => {
                 self.ledger.on_extension_reply(node, vote, carrier);
@@ -360,7 +370,7 @@ impl Hold {
                 self.on_extension_vote(node, number, vote, error, now, outbox);
             }
             Command::Heal { .. } => self.ledger.on_acquire_reply(node, vote, carrier),
-            Command::Release => {
+            Command::Release | Command::Tombstone { .. } => {
                 if vote == Vote::Granted {
                     self.deleted = self.deleted.saturating_add(1);
                 }
@@ -390,7 +400,7 @@ impl Hold {
 
     pub(crate) fn on_deadline(&mut self, now: Moment, outbox: &mut dyn Outbox) {
         match self.phase {
-            Phase::Acquiring if now >= self.decide_by() => {
+            Phase::Acquiring if now >= self.decide_by => {
                 let verdict = self.round.on_timeout(now);
                 self.on_verdict(verdict, now, outbox);
             }
@@ -451,9 +461,17 @@ impl Hold {
         self.end(cause, now, outbox);
     }
 
-    fn on_verdict(&mut self, verdict: Option<Verdict>, now: Moment, outbox: &mut dyn Outbox) {
+    pub(super) fn on_verdict(
+        &mut self,
+        verdict: Option<Verdict>,
+        now: Moment,
+        outbox: &mut dyn Outbox,
+    ) {
         let Some(verdict) = verdict else { return };
         if self.phase != Phase::Acquiring {
+            return;
+        }
+        if verdict == Verdict::Contended && self.ballot_again(now, outbox) {
             return;
         }
         if verdict == Verdict::Won {
@@ -501,24 +519,5 @@ impl Hold {
         self.abandon_extension(now, outbox);
         self.ledger.remove(outbox);
         outbox.wake();
-    }
-
-    fn withdraw_opening(
-        &mut self,
-        now: Moment,
-        outbox: &mut dyn Outbox,
-        from: impl Fn(usize, &dyn Outbox) -> bool,
-    ) {
-        for node in 0..self.ledger.len() {
-            let wanted = self.round.is_pending(node) && from(node, outbox);
-            if wanted && outbox.withdraw(node, self.opening_command()) {
-                let vote = Vote::Unsent(Unsent::Decided);
-                if self.opening == Opening::Acquire {
-                    self.ledger
-                        .on_acquire_reply(node, vote, Carrier::NotWritten);
-                }
-                self.round.on_vote(node, vote, None, now);
-            }
-        }
     }
 }

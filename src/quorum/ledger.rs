@@ -11,6 +11,7 @@
 
 use std::time::Duration;
 
+use super::ballot::Ballot;
 use super::hold::{Command, Outbox};
 use super::validity::Moment;
 use super::vote::{Unsent, Vote};
@@ -68,8 +69,8 @@ enum Removal {
 #[derive(Clone, Debug)]
 struct Entry {
     presence: Presence,
-    /// The acquire is on its way.
-    pending: bool,
+    /// So many acquires and heals are on their way.
+    pending: u8,
     /// The newest broken connection on which something of ours is left that may still be executed,
     /// at any time: an acquire, a heal, or an extension, which lengthens a key's life.
     unfinished: Option<ConnectionId>,
@@ -92,13 +93,15 @@ pub(crate) struct Ledger {
     ttl: Duration,
     /// The key was set by another client, whose stragglers we cannot know.
     inherited: bool,
+    /// The largest ballot any command of this lock has carried.
+    ballot: Option<Ballot>,
 }
 
 impl Ledger {
     pub(crate) fn new(nodes: usize, ttl: Duration) -> Self {
         let entry = Entry {
             presence: Presence::Absent,
-            pending: false,
+            pending: 0,
             unfinished: None,
             straggler: None,
             extensions: 0,
@@ -111,7 +114,13 @@ impl Ledger {
             entries: vec![entry; nodes],
             ttl,
             inherited: false,
+            ballot: None,
         }
+    }
+
+    /// From now on this ballot, larger than any before, is carried.
+    pub(super) const fn on_ballot(&mut self, ballot: Option<Ballot>) {
+        self.ballot = ballot;
     }
 
     /// Any node may have the key, or get it yet: somebody else has set it.
@@ -176,7 +185,7 @@ impl Ledger {
     /// An acquire or a heal has been submitted to this node.
     pub(crate) fn on_acquire_sent(&mut self, node: usize) {
         if let Some(entry) = self.entries.get_mut(node) {
-            entry.pending = true;
+            entry.pending = entry.pending.saturating_add(1);
         }
     }
 
@@ -185,7 +194,7 @@ impl Ledger {
         let Some(entry) = self.entries.get_mut(node) else {
             return;
         };
-        entry.pending = false;
+        entry.pending = entry.pending.saturating_sub(1);
         entry.carry(carrier);
         if let Carrier::Broken(connection) = carrier {
             entry.straggler = entry.straggler.max(Some(connection));
@@ -194,9 +203,9 @@ impl Ledger {
             Vote::Granted => Presence::Present,
             Vote::Unknown => Presence::Maybe,
             _ if entry.straggler.is_some() => Presence::Maybe,
-            Vote::Held { .. } | Vote::Stale { .. } | Vote::Refused(_) | Vote::Unsent(_) => {
-                Presence::Absent
-            }
+            Vote::Held { .. } => Presence::Absent,
+            // As it was: a smaller ballot may have put it there.
+            Vote::Stale { .. } | Vote::Refused(_) | Vote::Unsent(_) => entry.presence,
         };
     }
 
@@ -234,7 +243,7 @@ impl Ledger {
             Vote::Granted => entry.presence = Presence::Present,
             // A straggler may still bring the key back, or has done so since.
             Vote::Held { .. } | Vote::Stale { .. }
-                if !is_doubtful && entry.straggler.is_none() && !entry.pending =>
+                if !is_doubtful && entry.straggler.is_none() && entry.pending == 0 =>
             {
                 entry.presence = Presence::Absent;
             }
@@ -248,12 +257,13 @@ impl Ledger {
 
     /// Begins the removal everywhere. A second call is a no-op.
     pub(crate) fn remove(&mut self, outbox: &mut dyn Outbox) {
+        let ballot = self.ballot;
         for (node, entry) in self.entries.iter_mut().enumerate() {
             if entry.removal != Removal::None {
                 continue;
             }
             if entry.is_possible() || self.inherited {
-                entry.send_release(node, outbox);
+                entry.send_release(node, ballot, outbox);
             } else {
                 entry.removal = Removal::Settled;
             }
@@ -268,7 +278,7 @@ impl Ledger {
         now: Moment,
         outbox: &mut dyn Outbox,
     ) {
-        let ttl = self.ttl;
+        let (ttl, ballot) = (self.ttl, self.ballot);
         let Some(entry) = self.entries.get_mut(node) else {
             return;
         };
@@ -290,7 +300,7 @@ impl Ledger {
                 } else if entry.straggler.is_some() {
                     entry.removal = Removal::AwaitingFinish;
                 } else {
-                    entry.send_release(node, outbox);
+                    entry.send_release(node, ballot, outbox);
                 }
             }
             Carrier::Answered(_) => {
@@ -308,7 +318,7 @@ impl Ledger {
         now: Moment,
         outbox: &mut dyn Outbox,
     ) {
-        let ttl = self.ttl;
+        let (ttl, ballot) = (self.ttl, self.ballot);
         let Some(entry) = self.entries.get_mut(node) else {
             return;
         };
@@ -324,12 +334,12 @@ impl Ledger {
                     entry.outlive(now, ttl);
                 }
                 if entry.removal == Removal::AwaitingFinish && entry.straggler.is_none() {
-                    entry.send_release(node, outbox);
+                    entry.send_release(node, ballot, outbox);
                 }
             }
             News::Up => {
                 if entry.removal == Removal::AwaitingConnection {
-                    entry.send_release(node, outbox);
+                    entry.send_release(node, ballot, outbox);
                 }
             }
             News::Gone => {
@@ -341,6 +351,7 @@ impl Ledger {
     }
 
     pub(crate) fn on_deadline(&mut self, now: Moment, outbox: &mut dyn Outbox) {
+        let ballot = self.ballot;
         for (node, entry) in self.entries.iter_mut().enumerate() {
             if matches!(entry.removal, Removal::None | Removal::Settled) {
                 continue;
@@ -348,7 +359,7 @@ impl Ledger {
             if entry.give_up_at.is_some_and(|at| at <= now) {
                 entry.settle();
             } else if matches!(entry.removal, Removal::RetryAt(at) if at <= now) {
-                entry.send_release(node, outbox);
+                entry.send_release(node, ballot, outbox);
             }
         }
     }
@@ -356,7 +367,7 @@ impl Ledger {
 
 impl Entry {
     fn is_possible(&self) -> bool {
-        self.pending || self.presence != Presence::Absent
+        self.pending > 0 || self.presence != Presence::Absent
     }
 
     fn deadline(&self) -> Option<Moment> {
@@ -392,15 +403,22 @@ impl Entry {
     /// If nothing of ours is in flight or left on a broken connection, nothing is executed after
     /// `now`: one ttl later the key has expired by itself.
     fn outlive(&mut self, now: Moment, ttl: Duration) {
-        if self.unfinished.is_none() && !self.pending && self.extensions == 0 {
+        if self.unfinished.is_none() && self.pending == 0 && self.extensions == 0 {
             let at = now.after(ttl);
             self.give_up_at = Some(self.give_up_at.map_or(at, |earlier| earlier.min(at)));
         }
     }
 
-    fn send_release(&mut self, node: usize, outbox: &mut dyn Outbox) {
-        self.overtaken = self.straggler.is_some();
-        self.removal = match outbox.submit(node, Command::Release) {
+    /// Where something of ours is unanswered, a fenced lock's release is a tombstone: what comes
+    /// after it, however late, does nothing.
+    fn send_release(&mut self, node: usize, ballot: Option<Ballot>, outbox: &mut dyn Outbox) {
+        let unanswered = self.pending > 0 || self.straggler.is_some();
+        let (release, is_final) = match ballot {
+            Some(ballot) if unanswered => (Command::Tombstone { ballot }, true),
+            Some(_) | None => (Command::Release, false),
+        };
+        self.overtaken = self.straggler.is_some() && !is_final;
+        self.removal = match outbox.submit(node, release) {
             Ok(()) => Removal::InFlight,
             Err(_) => Removal::AwaitingConnection,
         };
@@ -408,7 +426,7 @@ impl Entry {
 
     fn settle(&mut self) {
         self.presence = Presence::Absent;
-        self.pending = false;
+        self.pending = 0;
         self.removal = Removal::Settled;
     }
 }

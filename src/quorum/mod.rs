@@ -26,6 +26,8 @@
 )]
 
 pub(crate) mod backoff;
+pub(crate) mod ballot;
+pub(crate) mod balloting;
 pub(crate) mod extending;
 pub(crate) mod hold;
 #[cfg(feature = "testkit")]

@@ -4,6 +4,7 @@ use std::sync::{Arc, LazyLock};
 
 use redis::{Cmd, Script, ServerError, ServerErrorKind, Value};
 
+use super::fenced;
 use crate::node::Request;
 use crate::quorum::hold::Command;
 use crate::quorum::vote::{Refusal, Vote};
@@ -23,8 +24,11 @@ pub(super) enum Form {
 }
 
 pub(super) fn command(request: &Request, form: Form) -> Cmd {
+    if let Some(cmd) = fenced::command(request, form) {
+        return cmd;
+    }
     match request.command() {
-        Command::Acquire { ttl } | Command::Heal { ttl } => {
+        Command::Acquire { ttl, .. } | Command::Heal { ttl, .. } => {
             let mut cmd = Cmd::with_capacity(6, 128);
             cmd.arg("SET")
                 .arg(request.key())
@@ -39,7 +43,9 @@ pub(super) fn command(request: &Request, form: Form) -> Cmd {
             cmd.arg(millis(ttl));
             cmd
         }
-        Command::Release => script(&RELEASE, RELEASE_TEXT, form, request),
+        Command::Release | Command::Tombstone { .. } => {
+            script(&RELEASE, RELEASE_TEXT, form, request)
+        }
     }
 }
 
@@ -53,7 +59,7 @@ fn script(script: &Script, text: &str, form: Form, request: &Request) -> Cmd {
     cmd
 }
 
-fn millis(ttl: std::time::Duration) -> u64 {
+pub(super) fn millis(ttl: std::time::Duration) -> u64 {
     u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX)
 }
 
@@ -67,6 +73,9 @@ pub(super) fn vote(request: &Request, reply: &Value) -> (Vote, Option<Arc<str>>)
         ttl: None,
         fence: None,
     };
+    if let Some(vote) = fenced::vote(request, reply) {
+        return (vote, None);
+    }
     let is_acquire = matches!(
         request.command(),
         Command::Acquire { .. } | Command::Heal { .. }

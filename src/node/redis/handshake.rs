@@ -7,6 +7,7 @@ use redis::aio::MultiplexedConnection;
 use redis::{Pipeline, RedisError, Value, cmd, from_redis_value};
 
 use super::commands::{EXTEND_TEXT, RELEASE_TEXT};
+use super::fenced;
 use super::marker::{self, Marking};
 use crate::quorum::trust::marker::{Look, Sighting};
 use crate::quorum::vote::Unsent;
@@ -69,6 +70,9 @@ pub(super) async fn introduce(
     pipeline.cmd("INFO").arg("memory");
     pipeline.cmd("SCRIPT").arg("LOAD").arg(RELEASE_TEXT);
     pipeline.cmd("SCRIPT").arg("LOAD").arg(EXTEND_TEXT);
+    for text in fenced::TEXTS {
+        pipeline.cmd("SCRIPT").arg("LOAD").arg(text);
+    }
     let introduction = pipeline.len();
     marking.introduce(&mut pipeline);
     let mut replies = connection

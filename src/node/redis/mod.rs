@@ -2,6 +2,7 @@
 
 mod commands;
 pub(crate) mod connection;
+mod fenced;
 mod handshake;
 pub(crate) mod marker;
 mod serve;

@@ -27,9 +27,19 @@ pub(super) enum Op {
 impl Op {
     pub(super) const fn command(self) -> Command {
         match self {
-            Self::Acquire => Command::Acquire { ttl: TTL },
-            Self::Extend(number) => Command::Extend { ttl: TTL, number },
-            Self::Heal => Command::Heal { ttl: TTL },
+            Self::Acquire => Command::Acquire {
+                ttl: TTL,
+                ballot: None,
+            },
+            Self::Extend(number) => Command::Extend {
+                ttl: TTL,
+                number,
+                ballot: None,
+            },
+            Self::Heal => Command::Heal {
+                ttl: TTL,
+                ballot: None,
+            },
             Self::Release => Command::Release,
         }
     }
@@ -50,7 +60,8 @@ impl From<Command> for Op {
             Command::Acquire { .. } => Self::Acquire,
             Command::Extend { number, .. } => Self::Extend(number),
             Command::Heal { .. } => Self::Heal,
-            Command::Release => Self::Release,
+            // The model's locks are plain.
+            Command::Release | Command::Tombstone { .. } => Self::Release,
         }
     }
 }

@@ -44,6 +44,7 @@ const TERMS: Terms = Terms {
     round_timeout: AT_ANY_TIME,
     renewal: Renewal::off(),
     jitter: 0,
+    ballot: None,
 };
 
 fn tick(plan: &Plan) -> Duration {
