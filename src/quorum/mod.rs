@@ -26,6 +26,8 @@
 )]
 
 pub(crate) mod backoff;
+pub(crate) mod ballot;
+pub(crate) mod balloting;
 pub(crate) mod extending;
 pub(crate) mod hold;
 #[cfg(feature = "testkit")]
@@ -37,5 +39,7 @@ pub(crate) mod trust;
 pub(crate) mod validity;
 pub(crate) mod vote;
 
+#[cfg(test)]
+mod model;
 #[cfg(test)]
 mod tests;

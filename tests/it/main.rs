@@ -2,11 +2,14 @@
 //! and whether the documentation is true.
 #![cfg(test)]
 
+mod amnesia;
 mod cancellation;
 mod defaults;
 mod doc_lint;
 mod doc_names;
+mod handover;
 mod life;
+mod owner;
 mod renewal;
 mod text;
 mod using;

@@ -4,6 +4,7 @@ use std::sync::{Arc, LazyLock};
 
 use redis::{Cmd, Script, ServerError, Value};
 
+use super::fenced;
 use super::ladder::{self, Form};
 use crate::node::Request;
 use crate::quorum::hold::Command;
@@ -17,11 +18,11 @@ pub(super) const EXTEND_TEXT: &str = include_str!("scripts/extend.lua");
 
 /// A request as one command. (A transaction is more: see [`super::transaction`].)
 pub(super) fn command(request: &Request, form: Form) -> Cmd {
-    if let Some(cmd) = ladder::native(request, form) {
+    if let Some(cmd) = fenced::command(request, form).or_else(|| ladder::native(request, form)) {
         return cmd;
     }
     match request.command() {
-        Command::Acquire { ttl } | Command::Heal { ttl } => {
+        Command::Acquire { ttl, .. } | Command::Heal { ttl, .. } => {
             let mut cmd = Cmd::with_capacity(6, 128);
             cmd.arg("SET")
                 .arg(request.key())
@@ -36,7 +37,9 @@ pub(super) fn command(request: &Request, form: Form) -> Cmd {
             cmd.arg(millis(ttl));
             cmd
         }
-        Command::Release => script(&RELEASE, RELEASE_TEXT, form, request),
+        Command::Release | Command::Tombstone { .. } => {
+            script(&RELEASE, RELEASE_TEXT, form, request)
+        }
     }
 }
 
@@ -61,10 +64,13 @@ pub(super) fn vote(request: &Request, reply: &Value) -> (Vote, Option<Arc<str>>)
         ttl: None,
         fence: None,
     };
+    if let Some(vote) = fenced::vote(request, reply) {
+        return (vote, None);
+    }
     let command = request.command();
     let is_acquire = matches!(command, Command::Acquire { .. } | Command::Heal { .. });
     // An extension is a `SET` in one of its forms.
-    let is_set = command != Command::Release;
+    let is_set = !command.is_release();
     match (is_set, reply) {
         (true, Value::Okay) => (Vote::Granted, None),
         (true, Value::Nil) => (NOT_OURS, None),

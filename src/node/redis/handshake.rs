@@ -7,11 +7,14 @@ use redis::aio::MultiplexedConnection;
 use redis::{Pipeline, RedisError, Value, cmd, from_redis_value};
 
 use super::commands::{EXTEND_TEXT, RELEASE_TEXT};
+use super::fenced;
 use super::ladder::{Ladder, Origin};
+use super::marker::{self, Marking};
+use crate::quorum::trust::marker::{Look, Sighting};
 use crate::quorum::vote::Unsent;
 
 /// What a server says about itself.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Facts {
     /// This connection's id at the server.
     pub(super) client_id: Option<i64>,
@@ -19,6 +22,9 @@ pub(super) struct Facts {
     pub(super) run_id: Option<Arc<str>>,
     /// Keys may be evicted under memory pressure.
     pub(super) evicts: bool,
+    pub(super) look: Look,
+    /// Settings in which this client differs from others.
+    pub(super) differs: Option<String>,
     role: String,
     mode: String,
     server: String,
@@ -49,24 +55,56 @@ impl Facts {
     }
 }
 
-/// Asks a server who it is, and loads the scripts. A denied command leaves its fact unknown.
-pub(super) async fn introduce(connection: &mut MultiplexedConnection) -> Result<Facts, RedisError> {
-    let mut pipeline = Pipeline::with_capacity(6);
+impl Default for Facts {
+    fn default() -> Self {
+        Self {
+            client_id: None,
+            run_id: None,
+            evicts: false,
+            look: Look {
+                sighting: Sighting::Unreadable,
+                server_time: None,
+            },
+            differs: None,
+            role: String::new(),
+            mode: String::new(),
+            server: String::new(),
+            version: String::new(),
+            kills: false,
+        }
+    }
+}
+
+/// Asks a server who it is, and loads the scripts, and reads its marker. A denied
+/// command leaves its fact unknown.
+pub(super) async fn introduce(
+    connection: &mut MultiplexedConnection,
+    marking: &Marking,
+) -> Result<Facts, RedisError> {
+    let mut pipeline = Pipeline::with_capacity(16);
     pipeline.add_command(cmd("HELLO"));
     pipeline.cmd("INFO").arg("server");
     pipeline.cmd("INFO").arg("memory");
     pipeline.cmd("SCRIPT").arg("LOAD").arg(RELEASE_TEXT);
     pipeline.cmd("SCRIPT").arg("LOAD").arg(EXTEND_TEXT);
+    for text in fenced::TEXTS {
+        pipeline.cmd("SCRIPT").arg("LOAD").arg(text);
+    }
     // No connection has this id: it only tells whether we may.
     pipeline.cmd("CLIENT").arg("KILL").arg("ID").arg(i64::MAX);
-    let replies = connection
+    let introduction = pipeline.len();
+    marking.introduce(&mut pipeline);
+    let mut replies = connection
         .send_packed_commands(&pipeline, 0, pipeline.len())
         .await?;
-    let mut replies = replies.into_iter();
+    let marked = replies.split_off(introduction.min(replies.len()));
     let mut facts = Facts {
-        kills: matches!(replies.next_back(), Some(Value::Int(0))),
+        look: marker::read(marked.get(1..).unwrap_or_default()),
+        differs: marking.compare(connection, marked.first()).await?,
         ..Facts::default()
     };
+    let mut replies = replies.into_iter();
+    facts.kills = matches!(replies.next_back(), Some(Value::Int(0)));
     if let Some(hello) = replies.next() {
         let hello: HashMap<String, Value> = from_redis_value(hello)?;
         let text = |field: &str| {

@@ -94,12 +94,15 @@ impl Ladder {
         }
     }
 
-    /// The form that a request gets now.
+    /// The form that a request gets now. What carries a ballot is a script and nothing else.
     pub(super) fn form(&self, command: Command) -> Form {
+        if command.ballot().is_some() {
+            return Form::Hash;
+        }
         match command {
             Command::Acquire { .. } | Command::Heal { .. } => Form::Plain,
             Command::Extend { .. } => self.extension.form(),
-            Command::Release => self.release.form(),
+            Command::Release | Command::Tombstone { .. } => self.release.form(),
         }
     }
 
@@ -122,10 +125,13 @@ impl Ladder {
         if form == Form::Hash && error.kind() == Some(ServerErrorKind::NoScript) {
             return Some(Form::Text);
         }
+        if command.ballot().is_some() {
+            return None;
+        }
         let steps = match command {
             Command::Acquire { .. } | Command::Heal { .. } => return None,
             Command::Extend { .. } => &mut self.extension,
-            Command::Release => &mut self.release,
+            Command::Release | Command::Tombstone { .. } => &mut self.release,
         };
         match form {
             Form::DelEx | Form::DelIfEq | Form::SetIfEq if is_unknown(error) => steps.after(form),

@@ -84,9 +84,10 @@ pub(super) fn on_watched(request: &Request, replies: &[Value]) -> Next {
 pub(super) fn change(pipeline: &mut Pipeline, request: &Request) {
     match request.command() {
         Command::Extend { ttl, .. } => pipeline.cmd("PEXPIRE").arg(request.key()).arg(millis(ttl)),
-        Command::Acquire { .. } | Command::Heal { .. } | Command::Release => {
-            pipeline.cmd("DEL").arg(request.key())
-        }
+        Command::Acquire { .. }
+        | Command::Heal { .. }
+        | Command::Release
+        | Command::Tombstone { .. } => pipeline.cmd("DEL").arg(request.key()),
     };
     leave(pipeline);
 }

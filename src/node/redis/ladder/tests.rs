@@ -8,6 +8,7 @@ const TTL: Duration = Duration::from_secs(1);
 const EXTEND: Command = Command::Extend {
     ttl: TTL,
     number: 1,
+    ballot: None,
 };
 
 fn ladder(server: &str, version: &str) -> Ladder {
