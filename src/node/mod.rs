@@ -23,9 +23,11 @@ use self::vigil::Founders;
 /// An independent master.
 ///
 /// What is submitted is written in the order of submission and answered exactly once; nobody can
-/// cancel it. On one connection, replies come in the order of submission. When a connection ends, the
-/// link goes down first, so that nothing is submitted in between; then its unanswered requests are
-/// failed in order, then the news is told; then, over a new connection, requests are taken again.
+/// cancel it. On one connection, replies come in the order of submission, but for releases and
+/// extensions that a server refuses in one form and gets in another: they are overtaken. When a
+/// connection ends, the link goes down first, so that nothing is submitted in between; then its
+/// unanswered requests are failed in order, then the news is told; then, over a new connection,
+/// requests are taken again.
 pub(crate) trait Node: Send + Sync + fmt::Debug {
     /// Begins to connect. Called once, inside the runtime that shall drive the node.
     fn start(&self, context: Context);

@@ -117,5 +117,5 @@ fn a_client_without_settings_has_the_defaults() {
     }
     let shown = format!(" wait: For({:?}),", defaults::WAIT);
     assert!(settings.contains(&shown), "{shown} in {settings}");
-    assert!(settings.contains(" round_timeout: None "), "{settings}");
+    assert!(settings.contains(" round_timeout: None,"), "{settings}");
 }

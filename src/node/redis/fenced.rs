@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use redis::{Cmd, Script, Value, from_redis_value};
 
-use super::commands::{Form, millis};
+use super::commands::millis;
+use super::ladder::Form;
 use crate::node::Request;
 use crate::quorum::hold::Command;
 use crate::quorum::vote::{Refusal, Vote};
@@ -30,7 +31,7 @@ pub(super) fn command(request: &Request, form: Form) -> Option<Cmd> {
         let mut cmd = Cmd::with_capacity(10, 320);
         match form {
             Form::Hash => cmd.arg("EVALSHA").arg(script.get_hash()),
-            Form::Text => cmd.arg("EVAL").arg(text),
+            _ => cmd.arg("EVAL").arg(text),
         };
         // Where the node keeps the largest ballot that it has accepted for this lock.
         let fence_key = format!("redlock-quorum:fence:{}", request.key());

@@ -4,8 +4,10 @@ mod commands;
 pub(crate) mod connection;
 mod fenced;
 mod handshake;
+mod ladder;
 pub(crate) mod marker;
 mod serve;
+mod transaction;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
