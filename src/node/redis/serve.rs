@@ -94,7 +94,8 @@ impl Driver {
                         let sent = unanswered.pop_front().unwrap_or_default();
                         let now = self.context.clock.now();
                         self.answer(sent, values, now, &mut outgoing.again);
-                        if breaker.on_reply(!unanswered.is_empty() || !looks.is_empty(), now) {
+                        let still_out = !unanswered.is_empty() || self.vigil.is_asking();
+                        if breaker.on_reply(still_out, now) {
                             self.up();
                         }
                     }
