@@ -55,6 +55,8 @@ fn the_table_of_defaults_is_true() {
                 round(600 * second)
             ),
         ),
+        ("quarantine", "`max_ttl`, a hundredth of it and 1 s".into()),
+        ("MARKER_LOOK", told(defaults::MARKER_LOOK)),
         ("CONNECT_TIMEOUT", told(defaults::CONNECT_TIMEOUT)),
         ("SHORTEST_RECONNECT", told(defaults::SHORTEST_RECONNECT)),
         ("LONGEST_RECONNECT", told(defaults::LONGEST_RECONNECT)),
@@ -80,6 +82,9 @@ fn the_table_of_defaults_is_true() {
     .map(|(name, value)| (name.to_owned(), value));
     assert_eq!(table(), expected);
     assert_eq!(defaults::renewal_interval(9 * second), 3 * second);
+    let quarantine = |max_ttl| told(defaults::quarantine(max_ttl));
+    assert_eq!(quarantine(defaults::MAX_TTL), "61600 ms");
+    assert_eq!(quarantine(100 * second), "102 s");
     assert_eq!(round(10 * second), "1 s", "a tenth");
     assert_eq!(round(2 * second), "200 ms", "a tenth");
     assert_eq!(round(Duration::from_millis(20)), "10 ms", "half the ttl");

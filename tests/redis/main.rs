@@ -11,6 +11,8 @@ mod closing;
 #[cfg(test)]
 mod conformance;
 #[cfg(test)]
+mod events;
+#[cfg(test)]
 mod ladder;
 #[cfg(test)]
 mod lazy;

@@ -109,7 +109,8 @@ impl Driver {
                         if !self.answer(sent, values, now, &mut outgoing, &mut ladder) {
                             break "left inside a transaction".into();
                         }
-                        if breaker.on_reply(!unanswered.is_empty() || !looks.is_empty(), now) {
+                        let still_out = !unanswered.is_empty() || self.vigil.is_asking();
+                        if breaker.on_reply(still_out, now) {
                             self.up();
                         }
                     }
