@@ -113,5 +113,8 @@ fn a_client_without_settings_has_the_defaults() {
     }
     let shown = format!(" wait: For({:?}),", defaults::WAIT);
     assert!(settings.contains(&shown), "{shown} in {settings}");
-    assert!(settings.contains(" round_timeout: None "), "{settings}");
+    assert!(
+        settings.contains(" round_timeout: None, fenced: false "),
+        "{settings}"
+    );
 }

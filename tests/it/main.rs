@@ -6,6 +6,7 @@ mod cancellation;
 mod defaults;
 mod doc_lint;
 mod doc_names;
+mod fencing;
 mod life;
 mod renewal;
 mod text;

@@ -11,6 +11,8 @@ mod closing;
 #[cfg(test)]
 mod conformance;
 #[cfg(test)]
+mod fencing;
+#[cfg(test)]
 mod lazy;
 #[cfg(test)]
 mod load;
