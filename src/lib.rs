@@ -47,7 +47,7 @@
 //!
 //! - **No mutual exclusion for a process that is paused.** Whoever is suspended after looking at the
 //!   clock may wake up after its lock has ended. Only the resource itself can refuse a late writer,
-//!   by a fencing token. This version has no fencing tokens yet.
+//!   by a fencing token: see [`Acquire::fenced`] and [fencing](docs::fencing).
 //! - **No automatic renewal, yet.** A guard lasts for one ttl, unless [`Guard::extend`] is called.
 //! - **No protection, yet, against a node that comes back without its data.** It votes again at once.
 //!   Let nodes persist every write (`appendfsync always`), or keep a restarted node out for `max_ttl`.
@@ -98,6 +98,7 @@
 //! # Further reading
 //!
 //! - [`docs::safety`]: what is assumed, what follows, and the six laws with their tests.
+//! - [`docs::fencing`]: how a resource refuses a stale writer.
 //! - [`docs::failure_modes`]: what happens when something breaks.
 //! - [`docs::operations`]: what nodes need, every default with its reason, what a tally tells.
 //! - [`docs::architecture`]: how the code is built.

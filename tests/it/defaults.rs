@@ -67,6 +67,7 @@ fn the_table_of_defaults_is_true() {
         ("RELEASE_RETRY", told(defaults::RELEASE_RETRY)),
         ("CLOCK_LOOK", told(defaults::CLOCK_LOOK)),
         ("MAX_UNANSWERED", grouped(defaults::MAX_UNANSWERED)),
+        ("SHORTEST_FENCE_TTL", told(defaults::SHORTEST_FENCE_TTL)),
         ("MAX_DEBTS", grouped(defaults::MAX_DEBTS)),
         ("MAX_NODES", grouped(defaults::MAX_NODES)),
         (
