@@ -9,12 +9,17 @@ use redis::{Client, ConnectionAddr, IntoConnectionInfo};
 use tokio::runtime::Handle;
 
 use crate::client::Redlock;
-use crate::driver::engine::default_round_timeout;
+use crate::driver::engine::{Engine, default_round_timeout};
 use crate::error::{BuildError, InvalidRequest};
 use crate::node::Node;
 #[cfg(feature = "testkit")]
 use crate::node::memory::MemoryNode;
 use crate::node::redis::RedisNode;
+use crate::node::redis::marker::Marking;
+use crate::quorum::ballot::Ballot;
+use crate::quorum::hold::Terms;
+use crate::quorum::renewal::Renewal;
+use crate::quorum::trust::amnesia::{Guarding, RestartGuard, quarantine};
 use crate::request::Wait;
 use crate::token::Entropy;
 
@@ -43,6 +48,9 @@ pub struct Builder {
     round_timeout: Option<Duration>,
     fenced: bool,
     runtime: Option<Handle>,
+    restart_guard: RestartGuard,
+    /// Nodes that never lose data, by URL.
+    persistent: Vec<String>,
     wall_clock: Option<u64>,
     entropy: Option<u64>,
     /// What the environment held that could not be read; reported by `build`.
@@ -88,6 +96,8 @@ impl Default for Builder {
             round_timeout: None,
             fenced: false,
             runtime: None,
+            restart_guard: RestartGuard::Observed,
+            persistent: Vec::new(),
             wall_clock: None,
             entropy: None,
             problem: None,
@@ -100,7 +110,8 @@ impl Builder {
     ///
     /// `REDLOCK_NODES` (URLs, separated by commas), `REDLOCK_TTL`, `REDLOCK_MAX_TTL`,
     /// `REDLOCK_WAIT`, `REDLOCK_ROUND_TIMEOUT` (durations such as `250ms` or `10s`),
-    /// `REDLOCK_FENCED` (`true` or `false`) and `REDLOCK_PREFIX`. What cannot be read is reported by [`build`](Self::build).
+    /// `REDLOCK_PREFIX`, `REDLOCK_FENCED` (`true` or `false`) and `REDLOCK_RESTART_GUARD`
+    /// (`observed`, `strict` or `off`). What cannot be read is reported by [`build`](Self::build).
     pub fn from_env() -> Self {
         Self::from_vars(|name| std::env::var(name).ok())
     }
@@ -143,6 +154,19 @@ impl Builder {
         if let Some(timeout) = duration("REDLOCK_ROUND_TIMEOUT") {
             builder = builder.round_timeout(timeout);
         }
+        if let Some(guard) = var("REDLOCK_RESTART_GUARD") {
+            match guard.trim().to_lowercase().as_str() {
+                "observed" => builder = builder.restart_guard(RestartGuard::Observed),
+                "strict" => builder = builder.restart_guard(RestartGuard::Strict),
+                "off" => builder = builder.restart_guard(RestartGuard::Off),
+                _ => {
+                    problem.get_or_insert_with(|| BuildError::InvalidSetting {
+                        setting: "REDLOCK_RESTART_GUARD",
+                        problem: "is none of observed, strict and off".into(),
+                    });
+                }
+            }
+        }
         match var("REDLOCK_FENCED").as_deref().map(str::trim) {
             None => {}
             Some("true" | "1") => builder = builder.fenced(true),
@@ -182,8 +206,8 @@ impl Builder {
         self
     }
 
-    /// The longest ttl that any client of these nodes may ask for. Default 60 s. For so long a node
-    /// that restarted without its data has to be kept out: by hand, in this version.
+    /// The longest ttl that any client of these nodes may ask for. Default 60 s. For so long, and a
+    /// little longer, a node that may have lost its data does not vote: see [`RestartGuard`].
     pub const fn max_ttl(mut self, max_ttl: Duration) -> Self {
         self.max_ttl = max_ttl;
         self
@@ -212,6 +236,23 @@ impl Builder {
     /// Whether every lock of this client is [fenced](crate::Acquire::fenced). Default: no.
     pub const fn fenced(mut self, fenced: bool) -> Self {
         self.fenced = fenced;
+        self
+    }
+
+    /// Whether nodes that may have forgotten locks are kept from voting. Default
+    /// [`RestartGuard::Observed`].
+    pub const fn restart_guard(mut self, guard: RestartGuard) -> Self {
+        self.restart_guard = guard;
+        self
+    }
+
+    /// Says of a node that it never loses what it has acknowledged (`appendonly yes`, `appendfsync
+    /// always`, and a disk that keeps its word): it votes at once after a restart, too.
+    ///
+    /// The node is found in the list by its address, wherever it was given; if it is not there, it is
+    /// added at the end.
+    pub fn persistent_node(mut self, url: impl Into<String>) -> Self {
+        self.persistent.push(url.into());
         self
     }
 
@@ -254,7 +295,8 @@ impl Builder {
     /// # Errors
     ///
     /// The first setting that cannot be used.
-    pub fn build(self) -> Result<Redlock, BuildError> {
+    pub fn build(mut self) -> Result<Redlock, BuildError> {
+        let persistent = self.mark_persistent()?;
         if let Some(problem) = self.problem {
             return Err(problem);
         }
@@ -271,6 +313,12 @@ impl Builder {
         let mut nodes: Vec<Box<dyn Node>> = Vec::new();
         let mut names: Vec<Arc<str>> = Vec::new();
         let mut seen = BTreeSet::new();
+        let count = self.nodes.len();
+        let guarding = |name: &str| Guarding {
+            policy: self.restart_guard,
+            quarantine: quarantine(config.max_ttl),
+            persistent: persistent.contains(name),
+        };
         for (place, spec) in self.nodes.into_iter().enumerate() {
             let invalid = |error: redis::RedisError| BuildError::InvalidUrl {
                 place,
@@ -281,17 +329,23 @@ impl Builder {
                 NodeSpec::Client(client) => client.get_connection_info().clone(),
                 #[cfg(feature = "testkit")]
                 NodeSpec::Memory(link) => {
-                    nodes.push(Box::new(MemoryNode::new(&link)));
-                    names.push(format!("memory:{place}").into());
+                    let name = format!("memory:{place}");
+                    nodes.push(Box::new(MemoryNode::new(&link, guarding(&name))));
+                    names.push(name.into());
                     continue;
                 }
             };
+            if matches!(info.addr(), ConnectionAddr::TcpTls { .. }) {
+                provide_crypto();
+            }
             let name: Arc<str> = address(info.addr()).into();
             if !seen.insert(Arc::clone(&name)) {
                 let node = name.to_string();
                 return Err(BuildError::DuplicateAddress { node });
             }
-            let node = RedisNode::new(Arc::clone(&name), &info, finish_after).map_err(invalid)?;
+            let marking = Marking::new(guarding(&name), &config.prefix, count, config.max_ttl);
+            let node =
+                RedisNode::new(Arc::clone(&name), &info, finish_after, marking).map_err(invalid)?;
             nodes.push(Box::new(node));
             names.push(name);
         }
@@ -311,6 +365,57 @@ impl Builder {
                 runtime: self.runtime,
             },
         ))
+    }
+}
+
+/// rustls panics at its first connection unless the process has chosen a crypto provider. One that
+/// has been chosen is left alone.
+#[cfg(feature = "tls-rustls")]
+fn provide_crypto() {
+    if rustls::crypto::CryptoProvider::get_default().is_none() {
+        // An error means that somebody else was first, which is as good.
+        drop(rustls::crypto::ring::default_provider().install_default());
+    }
+}
+
+#[cfg(not(feature = "tls-rustls"))]
+const fn provide_crypto() {}
+impl Builder {
+    /// The names of the persistent nodes; adds those that are not in the list.
+    fn mark_persistent(&mut self) -> Result<BTreeSet<String>, BuildError> {
+        let mut known: BTreeSet<String> = self.nodes.iter().enumerate().filter_map(name).collect();
+        let mut persistent = BTreeSet::new();
+        for url in std::mem::take(&mut self.persistent) {
+            if known.contains(&url) {
+                persistent.insert(url);
+                continue;
+            }
+            let place = self.nodes.len();
+            let info = url.as_str().into_connection_info();
+            let info = info.map_err(|error| BuildError::InvalidUrl {
+                place,
+                reason: error.to_string(),
+            })?;
+            let name = address(info.addr());
+            if known.insert(name.clone()) {
+                self.nodes.push(NodeSpec::Url(url));
+            }
+            persistent.insert(name);
+        }
+        Ok(persistent)
+    }
+}
+
+/// What a node is called; `None` if its URL cannot be used.
+fn name((place, spec): (usize, &NodeSpec)) -> Option<String> {
+    match spec {
+        NodeSpec::Url(url) => {
+            let info = url.as_str().into_connection_info().ok()?;
+            Some(address(info.addr()))
+        }
+        NodeSpec::Client(client) => Some(address(client.get_connection_info().addr())),
+        #[cfg(feature = "testkit")]
+        NodeSpec::Memory(_) => Some(format!("memory:{place}")),
     }
 }
 
@@ -370,6 +475,24 @@ impl Config {
             bytes if bytes > LONGEST_RESOURCE => Err(InvalidRequest::ResourceTooLong { bytes }),
             _ if key.starts_with(RESERVED) => Err(InvalidRequest::ReservedResource),
             _ => Ok(key),
+        }
+    }
+
+    /// What a lock of this ttl is asked for with.
+    pub(crate) fn terms(
+        &self,
+        ttl: Duration,
+        renewal: Renewal,
+        ballot: Option<Ballot>,
+        engine: &Engine,
+    ) -> Terms {
+        let (round_timeout, jitter) = (self.round_timeout(ttl), engine.entropy().jitter());
+        Terms {
+            ttl,
+            round_timeout,
+            renewal,
+            jitter,
+            ballot,
         }
     }
 

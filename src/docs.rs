@@ -22,3 +22,4 @@ page!(fencing, "../docs/fencing.md");
 page!(failure_modes, "../docs/failure-modes.md");
 page!(operations, "../docs/operations.md");
 page!(architecture, "../docs/architecture.md");
+page!(benchmarks, "../docs/benchmarks.md");

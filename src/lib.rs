@@ -34,6 +34,9 @@
 //!   is granted the same resource.
 //! - **Honest validity.** It is counted from before the first command was sent, less drift, on a
 //!   clock that also counts the sleep of the machine (on Linux).
+//! - **Renewal.** While the guard lives, the lock is extended every third of its ttl, and nodes that
+//!   lack the key get it back. A renewal that finds no quorum is tried again until validity ends.
+//!   [`Renewal`] sets another pace, bounds on it, or none.
 //! - **Loss on time.** [`Guard::lost`] needs no reply from anywhere. It resolves before validity
 //!   ends, as far as the process and the machine get to run.
 //! - **A minority costs nothing.** A round is decided by the vote that determines it. A dead or frozen
@@ -48,7 +51,6 @@
 //! - **No mutual exclusion for a process that is paused.** Whoever is suspended after looking at the
 //!   clock may wake up after its lock has ended. Only the resource itself can refuse a late writer,
 //!   by a fencing token: see [`Acquire::fenced`] and [fencing](docs::fencing).
-//! - **No automatic renewal, yet.** A guard lasts for one ttl, unless [`Guard::extend`] is called.
 //! - **No protection, yet, against a node that comes back without its data.** It votes again at once.
 //!   Let nodes persist every write (`appendfsync always`), or keep a restarted node out for `max_ttl`.
 //! - **Not proof against eviction, deletion by hand or a node's clock that jumps.** Nodes need
@@ -113,7 +115,10 @@ pub mod docs;
 mod driver;
 mod error;
 mod guard;
+mod lease;
+mod lost;
 mod node;
+mod owner;
 mod quorum;
 mod request;
 pub mod telemetry;
@@ -126,12 +131,17 @@ pub use redis;
 pub use self::builder::Builder;
 pub use self::client::{Drained, Redlock};
 pub use self::error::{
-    AcquireError, BuildError, ExtendError, InvalidRequest, ReleaseError, Unacquired, UsingError,
+    AcquireError, AttachError, BuildError, ExtendError, InvalidRequest, ReleaseError, Unacquired,
+    UsingError,
 };
-pub use self::guard::{Guard, Lost, Released};
+pub use self::guard::{Guard, Released};
+pub use self::lease::Lease;
+pub use self::lost::Lost;
+pub use self::owner::Owner;
 pub use self::quorum::ballot::FencingToken;
 pub use self::quorum::hold::LossCause;
 pub use self::quorum::renewal::Renewal;
+pub use self::quorum::trust::amnesia::RestartGuard;
 pub use self::quorum::vote::{NodeError, NodeVote, Refusal, Tally, Unsent, Vote};
 pub use self::request::{Acquire, Acquiring, Wait};
 pub use self::token::Token;

@@ -26,7 +26,7 @@ pub(crate) struct Cell {
     /// The acquires of a second round, with another ballot than the first.
     again: Claims,
     first: Option<Ballot>,
-    extension: Mutex<(u32, Arc<Claims>)>,
+    extension: Mutex<(u32, Claims)>,
     /// Its removal has begun: nothing may set the key any more.
     ended: AtomicBool,
     changed: Notify,
@@ -72,8 +72,14 @@ impl Claims {
 }
 
 impl Cell {
-    /// Makes the attempt and begins its round.
-    pub(crate) fn start(engine: &Arc<Engine>, key: &str, token: Token, terms: &Terms) -> Arc<Self> {
+    /// Makes a hold and feeds it its first input.
+    pub(crate) fn start(
+        engine: &Arc<Engine>,
+        key: &str,
+        token: Token,
+        terms: &Terms,
+        begin: impl FnOnce(&mut Hold, Moment, &mut dyn Outbox),
+    ) -> Arc<Self> {
         let hold = Hold::new(engine.nodes().len(), terms);
         let cell = Arc::new(Self {
             id: engine.next_id(),
@@ -96,7 +102,7 @@ impl Cell {
             extending: tokio::sync::Mutex::default(),
         });
         engine.on_begun();
-        cell.feed(Hold::start);
+        cell.feed(begin);
         cell
     }
 
@@ -229,7 +235,9 @@ impl Cell {
                         .map(|through| (node, News::Finished(through))),
                 );
                 match standing.link {
-                    Link::Up | Link::ReleasesOnly(_) => missed.push((node, News::Up)),
+                    Link::Up | Link::Quarantined { .. } | Link::ReleasesOnly(_) => {
+                        missed.push((node, News::Up));
+                    }
                     Link::Down(Unsent::Closed) => missed.push((node, News::Gone)),
                     Link::Connecting | Link::Down(_) => {}
                 }
@@ -269,7 +277,7 @@ impl Cell {
         }
     }
 
-    fn extension_claims(&self) -> MutexGuard<'_, (u32, Arc<Claims>)> {
+    fn extension_claims(&self) -> MutexGuard<'_, (u32, Claims)> {
         self.extension
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -333,7 +341,7 @@ impl Outbox for Post<'_> {
         if let Command::Extend { number, .. } = command {
             let mut current = self.cell.extension_claims();
             if current.0 != number {
-                *current = (number, Arc::default());
+                *current = (number, Claims::default());
             }
         }
         if let Command::Acquire {
@@ -352,6 +360,10 @@ impl Outbox for Post<'_> {
 
     fn trouble(&self, node: usize) -> Option<Arc<str>> {
         self.cell.engine.standing(node).error
+    }
+
+    fn is_up(&self, node: usize) -> bool {
+        self.cell.engine.link(node) == Link::Up
     }
 
     fn withdraw(&mut self, node: usize, command: Command) -> bool {

@@ -13,6 +13,7 @@ use tokio::time::Sleep;
 use super::cell::Cell;
 use super::watchdog::Watchdog;
 use crate::clock::Clock;
+use crate::node::vigil::Founders;
 use crate::node::{Context, Link, Node, Observer, Request, Standing};
 use crate::quorum::ballot::Hints;
 use crate::quorum::hold::Command;
@@ -60,6 +61,7 @@ impl Engine {
     ) -> Arc<Self> {
         let entropy = Arc::new(entropy);
         let identities = Arc::new(Mutex::new(Identities::new(nodes.len())));
+        let founders = Arc::new(Founders::new(nodes.len()));
         let peer = |node| Peer {
             node,
             debtors: Mutex::default(),
@@ -92,6 +94,7 @@ impl Engine {
                 clock: Arc::clone(&engine.clock),
                 entropy: Arc::clone(&engine.entropy),
                 identities: Arc::clone(&identities),
+                founders: Arc::clone(&founders),
             });
         }
         drop(entered);
@@ -140,7 +143,7 @@ impl Engine {
     pub(crate) fn is_abandoned(&self) -> bool {
         self.nodes
             .iter()
-            .all(|peer| peer.node.standing().link == Link::Down(Unsent::Closed))
+            .all(|peer| peer.node.link() == Link::Down(Unsent::Closed))
     }
 
     pub(crate) fn submit(&self, node: usize, request: Request) -> Result<(), Unsent> {
@@ -154,6 +157,11 @@ impl Engine {
         peer.node.submit(request)
     }
 
+    pub(crate) fn link(&self, node: usize) -> Link {
+        let peer = self.nodes.get(node);
+        peer.map_or(Link::Down(Unsent::NotConnected), |peer| peer.node.link())
+    }
+
     pub(crate) fn standing(&self, node: usize) -> Standing {
         self.nodes.get(node).map_or_else(
             || Standing {
@@ -165,19 +173,15 @@ impl Engine {
         )
     }
 
-    /// Waits until a quorum of nodes can be asked, until no node is still connecting, or until
-    /// `limit`: the first round should not be lost to a handshake that takes a moment.
+    /// Waits until a quorum of nodes can be asked, until no more will come up in a moment, or until
+    /// `limit`: the first round should not be lost to a handshake, or to the founding of a new fleet.
     pub(crate) async fn ready(&self, limit: Moment) {
         let decided = || {
-            let links: Vec<Link> = self
-                .nodes
-                .iter()
-                .map(|peer| peer.node.standing().link)
-                .collect();
-            let up = links.iter().filter(|&&link| link == Link::Up).count();
-            up >= validity::quorum(links.len())
-                || !links.contains(&Link::Connecting)
-                || self.is_closed()
+            let links = || self.nodes.iter().map(|peer| peer.node.link());
+            let up = links().filter(|&link| link == Link::Up).count();
+            let undecided = Link::Quarantined { decided: false };
+            let is_coming = |link| link == Link::Connecting || link == undecided;
+            up >= validity::quorum(self.nodes.len()) || !links().any(is_coming) || self.is_closed()
         };
         if decided() {
             return;
@@ -325,6 +329,11 @@ impl Observer for Told {
         if let Some(engine) = self.engine.upgrade() {
             engine.changed.notify_waiters();
         }
+    }
+
+    fn is_busy(&self) -> bool {
+        let engine = self.engine.upgrade();
+        engine.is_some_and(|engine| engine.unsettled() > 0)
     }
 }
 

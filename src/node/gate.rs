@@ -51,6 +51,10 @@ impl Gate {
         self.lock().clone()
     }
 
+    pub(crate) fn link(&self) -> Link {
+        self.lock().link
+    }
+
     /// Returns whether this is a change.
     pub(crate) fn set_link(&self, link: Link, error: Option<Arc<str>>) -> bool {
         let mut standing = self.lock();

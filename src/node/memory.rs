@@ -28,7 +28,9 @@ pub use self::log::{CommandKind, Commands, Executed};
 pub use self::pipe::Latency;
 pub use self::server::{Effect, MemoryServer, Restart};
 use super::gate::Gate;
-use super::{Context, Node, Request, Standing};
+use super::vigil::Vigil;
+use super::{Context, Link, Node, Request, Standing};
+use crate::quorum::trust::amnesia::Guarding;
 use crate::quorum::vote::Unsent;
 
 /// One client's view of a [`MemoryServer`].
@@ -38,11 +40,12 @@ pub(crate) struct MemoryNode {
     queue: mpsc::UnboundedSender<Request>,
     /// Taken when the node is started.
     submitted: Mutex<Option<mpsc::UnboundedReceiver<Request>>>,
+    guarding: Guarding,
 }
 
 impl MemoryNode {
     /// A node that is not connected yet. Each node needs a link of its own.
-    pub(crate) fn new(network: &MemoryLink) -> Self {
+    pub(crate) fn new(network: &MemoryLink, guarding: Guarding) -> Self {
         let (queue, submitted) = mpsc::unbounded_channel();
         let submitted = Mutex::new(Some(submitted));
         Self {
@@ -50,6 +53,7 @@ impl MemoryNode {
             gate: Arc::new(Gate::new()),
             queue,
             submitted,
+            guarding,
         }
     }
 }
@@ -66,6 +70,7 @@ impl Node for MemoryNode {
             self.network.clone(),
             submitted,
             Arc::clone(&self.gate),
+            Vigil::new(self.guarding, &context),
             context,
         );
         tokio::spawn(driver.run());
@@ -83,6 +88,10 @@ impl Node for MemoryNode {
 
     fn standing(&self) -> Standing {
         self.gate.standing()
+    }
+
+    fn link(&self) -> Link {
+        self.gate.link()
     }
 }
 

@@ -5,6 +5,7 @@ pub(crate) mod gate;
 #[cfg(feature = "testkit")]
 pub(crate) mod memory;
 pub(crate) mod redis;
+pub(crate) mod vigil;
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -16,6 +17,8 @@ use crate::quorum::trust::Identities;
 use crate::quorum::validity::Moment;
 use crate::quorum::vote::{Unsent, Vote};
 use crate::token::{Entropy, Token};
+
+use self::vigil::Founders;
 
 /// An independent master.
 ///
@@ -33,6 +36,9 @@ pub(crate) trait Node: Send + Sync + fmt::Debug {
 
     /// How things stand now. What an observer was told may be older, never newer.
     fn standing(&self) -> Standing;
+
+    /// The link alone, which is asked for by every attempt.
+    fn link(&self) -> Link;
 }
 
 /// What a node's driver is given by the client it belongs to.
@@ -44,6 +50,7 @@ pub(crate) struct Context {
     /// For the jitter of reconnects.
     pub(crate) entropy: Arc<Entropy>,
     pub(crate) identities: Arc<Mutex<Identities>>,
+    pub(crate) founders: Arc<Founders>,
 }
 
 /// How things stand between us and a node.
@@ -63,6 +70,11 @@ pub(crate) enum Link {
     Connecting,
     /// It takes everything.
     Up,
+    /// It takes everything but acquires: it may have forgotten what it granted.
+    Quarantined {
+        /// Is it known how long that lasts? If not, it may be over at any moment.
+        decided: bool,
+    },
     /// It takes releases only.
     ReleasesOnly(Unsent),
     /// It takes nothing.
@@ -73,7 +85,8 @@ impl Link {
     /// May a request with this command be submitted?
     pub(crate) const fn admits(self, command: Command) -> Result<(), Unsent> {
         match (self, command) {
-            (Self::Connecting | Self::Up, _) => Ok(()),
+            (Self::Quarantined { .. }, Command::Acquire { .. }) => Err(Unsent::Quarantined),
+            (Self::Connecting | Self::Up | Self::Quarantined { .. }, _) => Ok(()),
             (Self::ReleasesOnly(_), command) if command.is_release() => Ok(()),
             (Self::ReleasesOnly(reason) | Self::Down(reason), _) => Err(reason),
         }
@@ -85,6 +98,8 @@ pub(crate) trait Observer: Send + Sync {
     fn on_news(&self, news: News);
     /// The link has changed.
     fn on_link(&self);
+    /// Does the client hold or wait for any lock?
+    fn is_busy(&self) -> bool;
 }
 
 /// Who a request belongs to.

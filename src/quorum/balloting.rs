@@ -5,7 +5,7 @@
 //! of. Votes for the first ballot do not count in it; keys that it won are upgraded.
 
 use super::ballot::{Ballot, FencingToken};
-use super::hold::{Command, Hold, Outbox};
+use super::hold::{Command, Hold, Opening, Outbox};
 use super::ledger::Carrier;
 use super::round::Round;
 use super::validity::Moment;
@@ -46,22 +46,27 @@ impl Hold {
         self.balloting.current.map(Ballot::token)
     }
 
-    const fn acquire(&self) -> Command {
-        Command::Acquire {
-            ttl: self.round.ttl(),
-            ballot: self.balloting.current,
+    fn opening_command(&self) -> Command {
+        let ttl = self.round.ttl();
+        match self.opening {
+            Opening::Acquire => Command::Acquire {
+                ttl,
+                ballot: self.balloting.current,
+            },
+            // Extensions of the hold itself have numbers from 1.
+            Opening::Attach => self.extension(ttl, 0),
         }
     }
 
-    /// Asks every node, by a round that begins at `now`, which was read just before (law 1).
-    pub(super) fn begin_round(&mut self, now: Moment, outbox: &mut dyn Outbox) {
-        self.round = Round::new(self.ledger.len(), now, self.round.ttl());
+    /// Asks every node, by the present round, which has begun at `now`.
+    pub(super) fn ask(&mut self, now: Moment, outbox: &mut dyn Outbox) {
         self.ledger.on_ballot(self.balloting.current);
-        let acquire = self.acquire();
+        let opening = self.opening_command();
         let mut unsent = Vec::new();
         for node in 0..self.ledger.len() {
-            match outbox.submit(node, acquire) {
-                Ok(()) => self.ledger.on_acquire_sent(node),
+            match outbox.submit(node, opening) {
+                Ok(()) if self.opening == Opening::Acquire => self.ledger.on_acquire_sent(node),
+                Ok(()) => {}
                 Err(reason) => unsent.push((node, reason, outbox.trouble(node))),
             }
         }
@@ -80,20 +85,29 @@ impl Hold {
         let Some(next) = self.balloting.next() else {
             return false;
         };
-        self.withdraw_acquire(now, outbox);
+        self.withdraw_opening(now, outbox, |_, _| true);
         self.balloting.current = Some(next);
-        self.begin_round(now, outbox);
+        self.round = Round::new(self.ledger.len(), now, self.round.ttl());
+        self.ask(now, outbox);
         true
     }
 
-    /// Takes back what is unwritten of the present round.
-    pub(super) fn withdraw_acquire(&mut self, now: Moment, outbox: &mut dyn Outbox) {
+    /// Takes back what is unwritten of the present round, from some of the nodes.
+    pub(super) fn withdraw_opening(
+        &mut self,
+        now: Moment,
+        outbox: &mut dyn Outbox,
+        from: impl Fn(usize, &dyn Outbox) -> bool,
+    ) {
         const DECIDED: Vote = Vote::Unsent(Unsent::Decided);
-        let acquire = self.acquire();
+        let opening = self.opening_command();
         for node in 0..self.ledger.len() {
-            if self.round.is_pending(node) && outbox.withdraw(node, acquire) {
-                self.ledger
-                    .on_acquire_reply(node, DECIDED, Carrier::NotWritten);
+            let wanted = self.round.is_pending(node) && from(node, outbox);
+            if wanted && outbox.withdraw(node, opening) {
+                if self.opening == Opening::Acquire {
+                    self.ledger
+                        .on_acquire_reply(node, DECIDED, Carrier::NotWritten);
+                }
                 self.round.on_vote(node, DECIDED, None, now);
             }
         }

@@ -12,7 +12,10 @@ use super::round::{Round, Verdict};
 use super::validity::{self, Moment};
 use super::vote::{Unsent, Vote};
 
-#[derive(Debug)]
+#[cfg(test)]
+mod outlook;
+
+#[derive(Clone, Debug)]
 pub(super) struct Extending {
     current: Option<Extension>,
     /// How long a renewal's round waits for votes.
@@ -24,7 +27,7 @@ pub(super) struct Extending {
     ended: Option<Extended>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Extension {
     round: Round,
     decide_by: Moment,
@@ -85,14 +88,17 @@ impl Hold {
         self.extending.number = number;
         self.extending.healing = None;
         let mut round = Round::new(self.ledger.len(), now, ttl);
-        self.ledger.on_extension_sent(ttl);
+        self.ledger.on_extension_begun(ttl);
         let extend = self.extension(ttl, number);
         let mut verdict = None;
         for node in 0..self.ledger.len() {
-            if let Err(reason) = outbox.submit(node, extend) {
-                let trouble = outbox.trouble(node);
-                let decided = round.on_vote(node, Vote::Unsent(reason), trouble, now);
-                verdict = verdict.or(decided);
+            match outbox.submit(node, extend) {
+                Ok(()) => self.ledger.on_extension_sent(node),
+                Err(reason) => {
+                    let trouble = outbox.trouble(node);
+                    let decided = round.on_vote(node, Vote::Unsent(reason), trouble, now);
+                    verdict = verdict.or(decided);
+                }
             }
         }
         let decide_by = now.after(self.extending.round_timeout);
@@ -101,7 +107,7 @@ impl Hold {
         number
     }
 
-    const fn extension(&self, ttl: Duration, number: u32) -> Command {
+    pub(super) const fn extension(&self, ttl: Duration, number: u32) -> Command {
         Command::Extend {
             ttl,
             number,
@@ -180,6 +186,7 @@ impl Hold {
         for node in 0..self.ledger.len() {
             if round.is_pending(node) && outbox.withdraw(node, self.extension(ttl, number)) {
                 round.on_vote(node, Vote::Unsent(Unsent::Decided), None, now);
+                self.ledger.on_extension_withdrawn(node);
             }
         }
         self.extending.ended = Some(Extended {

@@ -16,6 +16,9 @@ use super::round::{Round, Verdict};
 use super::validity::{self, Moment};
 use super::vote::{Unsent, Vote};
 
+#[cfg(test)]
+pub(super) mod outlook;
+
 /// What is asked of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Command {
@@ -74,6 +77,10 @@ pub(crate) trait Outbox {
     fn trouble(&self, _node: usize) -> Option<Arc<str>> {
         None
     }
+    /// Is a command for this node about to be written? Not while its first handshake is under way.
+    fn is_up(&self, _node: usize) -> bool {
+        true
+    }
     /// Takes an acquire or an extension back if it is still unwritten; no reply follows then.
     fn withdraw(&mut self, node: usize, command: Command) -> bool;
     /// Something that callers wait for has changed.
@@ -86,12 +93,14 @@ pub(crate) trait Outbox {
 pub enum LossCause {
     /// Its validity ended before it was extended.
     Expired,
-    /// Too few nodes still have the key: it was deleted, evicted, or forgotten. An extension found
-    /// out; nodes are not asked otherwise.
+    /// Too few nodes still have the key: it was deleted, evicted, or forgotten. An extension,
+    /// by hand or by renewal, found out; nodes are not asked otherwise.
     Gone,
     /// The longest time that it may be held is over ([`Renewal::max_hold`](crate::Renewal::max_hold)).
     /// The nodes keep the key until the guard is dropped, or until it expires.
     MaxHold,
+    /// The guard was turned into a lease.
+    Detached,
     /// The guard was released.
     Released,
     /// The client was closed.
@@ -104,6 +113,7 @@ impl std::fmt::Display for LossCause {
             Self::Expired => "validity ended",
             Self::Gone => "the key is gone from a quorum of nodes",
             Self::MaxHold => "held for as long as it may be",
+            Self::Detached => "detached",
             Self::Released => "released",
             Self::Closed => "the client was closed",
         })
@@ -137,6 +147,15 @@ pub(crate) struct Removal {
     pub(crate) timed_out: bool,
 }
 
+/// How a hold begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Opening {
+    /// By a new key. If it fails, whatever may be there of it is removed.
+    Acquire,
+    /// By an extension of a key that somebody else may have set. If it fails, the key is left alone.
+    Attach,
+}
+
 /// What a lock was asked for with.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms {
@@ -149,7 +168,7 @@ pub(crate) struct Terms {
     pub(crate) ballot: Option<Ballot>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Hold {
     pub(super) phase: Phase,
     pub(super) round: Round,
@@ -161,6 +180,7 @@ pub(crate) struct Hold {
     pub(super) valid_until: Moment,
     pub(super) extending: Extending,
     pub(super) renewing: Renewing,
+    pub(super) opening: Opening,
     lost: Option<LossCause>,
     deleted: usize,
     timed_out: bool,
@@ -185,6 +205,7 @@ impl Hold {
             valid_until: Moment::default(),
             extending: Extending::new(round_timeout),
             renewing: Renewing::new(renewal, ttl, jitter),
+            opening: Opening::Acquire,
             lost: None,
             deleted: 0,
             timed_out: false,
@@ -194,7 +215,24 @@ impl Hold {
     /// Begins the round at `now`, which must have been read just before (law 1).
     pub(crate) fn start(&mut self, now: Moment, outbox: &mut dyn Outbox) {
         self.decide_by = now.after(self.round_timeout);
-        self.begin_round(now, outbox);
+        self.round.begin(now);
+        self.ask(now, outbox);
+    }
+
+    /// Takes over a lock that was detached elsewhere: one extension round, in which any node may
+    /// have the key.
+    pub(crate) fn attach(&mut self, now: Moment, outbox: &mut dyn Outbox) {
+        self.opening = Opening::Attach;
+        self.ledger.assume_everywhere();
+        self.start(now, outbox);
+    }
+
+    /// Releases a lock that was detached elsewhere.
+    pub(crate) fn disown(&mut self, now: Moment, outbox: &mut dyn Outbox) {
+        self.opening = Opening::Attach;
+        self.valid_until = now;
+        self.ledger.assume_everywhere();
+        self.end(LossCause::Released, now, outbox);
     }
 
     pub(crate) const fn verdict(&self) -> Option<Verdict> {
@@ -207,6 +245,11 @@ impl Hold {
 
     pub(crate) const fn valid_until(&self) -> Moment {
         self.valid_until
+    }
+
+    /// The ttl that the nodes were last asked for, and gave.
+    pub(crate) const fn ttl(&self) -> Duration {
+        self.renewing.ttl()
     }
 
     pub(crate) fn loss_at(&self) -> Moment {
@@ -317,6 +360,11 @@ impl Hold {
                     self.on_verdict(verdict, now, outbox);
                 }
             }
+            Command::Extend { number: 0, .. } => {
+                self.ledger.on_extension_reply(node, vote, carrier);
+                let verdict = self.round.on_vote(node, vote, error, now);
+                self.on_verdict(verdict, now, outbox);
+            }
             Command::Extend { number, .. } => {
                 self.ledger.on_extension_reply(node, vote, carrier);
                 self.on_extension_vote(node, number, vote, error, now, outbox);
@@ -377,7 +425,7 @@ impl Hold {
         let useful = self.loss(now).is_none()
             && validity::is_worth_having(self.round.valid_until(), self.round.ttl(), now);
         if verdict == Verdict::Won && !useful {
-            self.end(LossCause::Expired, now, outbox);
+            self.give_up(LossCause::Expired, now, outbox);
             return Some(Verdict::TooLate);
         }
         Some(verdict)
@@ -386,6 +434,30 @@ impl Hold {
     /// The request or the guard was dropped, or released.
     pub(crate) fn release(&mut self, cause: LossCause, now: Moment, outbox: &mut dyn Outbox) {
         self.check_loss(now, outbox);
+        if self.phase == Phase::Acquiring {
+            self.give_up(cause, now, outbox);
+        } else {
+            self.end(cause, now, outbox);
+        }
+    }
+
+    /// Lets go of a held lock without releasing it, and returns the ttl that it has; `None` if it
+    /// is not held.
+    pub(crate) fn detach(&mut self, now: Moment, outbox: &mut dyn Outbox) -> Option<Duration> {
+        self.check_loss(now, outbox);
+        if self.phase != Phase::Held {
+            return None;
+        }
+        self.ledger.forget();
+        self.end(LossCause::Detached, now, outbox);
+        Some(self.renewing.ttl())
+    }
+
+    /// The opening has failed: what was set is removed, what was found is left alone.
+    fn give_up(&mut self, cause: LossCause, now: Moment, outbox: &mut dyn Outbox) {
+        if self.opening == Opening::Attach {
+            self.ledger.forget();
+        }
         self.end(cause, now, outbox);
     }
 
@@ -405,9 +477,11 @@ impl Hold {
         if verdict == Verdict::Won {
             self.phase = Phase::Held;
             self.prolong(self.round.started_at(), self.round.ttl());
-            self.withdraw_acquire(now, outbox);
+            // A node that is up gets the key a little later: the more nodes have it, the more may be
+            // lost. Nothing waits in a queue for a node that is not.
+            self.withdraw_opening(now, outbox, |node, outbox| !outbox.is_up(node));
         } else {
-            self.end(LossCause::Released, now, outbox);
+            self.give_up(LossCause::Released, now, outbox);
         }
         outbox.wake();
     }
@@ -440,7 +514,7 @@ impl Hold {
         self.phase = Phase::Releasing {
             report_by: now.after(self.round_timeout),
         };
-        self.withdraw_acquire(now, outbox);
+        self.withdraw_opening(now, outbox, |_, _| true);
         self.renewing.stop();
         self.abandon_extension(now, outbox);
         self.ledger.remove(outbox);

@@ -14,7 +14,10 @@ use std::time::Duration;
 use super::ballot::Ballot;
 use super::hold::{Command, Outbox};
 use super::validity::Moment;
-use super::vote::Vote;
+use super::vote::{Unsent, Vote};
+
+#[cfg(test)]
+mod outlook;
 
 /// One connection of one node; later ones have larger numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -68,10 +71,15 @@ struct Entry {
     presence: Presence,
     /// So many acquires and heals are on their way.
     pending: u8,
-    /// The newest connection that carried an acquire or an extension.
-    carrier: Option<ConnectionId>,
-    /// That acquire may still be executed, at any time.
-    straggler: bool,
+    /// The newest broken connection on which something of ours is left that may still be executed,
+    /// at any time: an acquire, a heal, or an extension, which lengthens a key's life.
+    unfinished: Option<ConnectionId>,
+    /// The same for acquires and heals alone: they create the key.
+    straggler: Option<ConnectionId>,
+    /// How many extensions are in flight; and how many of them, the first, may have been executed
+    /// before a straggler was: that they found no key proves nothing.
+    extensions: usize,
+    overtaken_extensions: usize,
     removal: Removal,
     /// There was a straggler when the release was submitted: its answer proves nothing yet.
     overtaken: bool,
@@ -83,6 +91,8 @@ pub(crate) struct Ledger {
     entries: Vec<Entry>,
     /// The longest ttl any command of this lock has asked for.
     ttl: Duration,
+    /// The key was set by another client, whose stragglers we cannot know.
+    inherited: bool,
     /// The largest ballot any command of this lock has carried.
     ballot: Option<Ballot>,
 }
@@ -92,8 +102,10 @@ impl Ledger {
         let entry = Entry {
             presence: Presence::Absent,
             pending: 0,
-            carrier: None,
-            straggler: false,
+            unfinished: None,
+            straggler: None,
+            extensions: 0,
+            overtaken_extensions: 0,
             removal: Removal::None,
             overtaken: false,
             give_up_at: None,
@@ -101,6 +113,7 @@ impl Ledger {
         Self {
             entries: vec![entry; nodes],
             ttl,
+            inherited: false,
             ballot: None,
         }
     }
@@ -108,6 +121,21 @@ impl Ledger {
     /// From now on this ballot, larger than any before, is carried.
     pub(super) const fn on_ballot(&mut self, ballot: Option<Ballot>) {
         self.ballot = ballot;
+    }
+
+    /// Any node may have the key, or get it yet: somebody else has set it.
+    pub(crate) fn assume_everywhere(&mut self) {
+        self.inherited = true;
+        for entry in &mut self.entries {
+            entry.presence = Presence::Maybe;
+        }
+    }
+
+    /// Whatever is there is not ours to remove any more.
+    pub(crate) fn forget(&mut self) {
+        for entry in &mut self.entries {
+            entry.settle();
+        }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -144,7 +172,8 @@ impl Ledger {
             .get(node)
             .is_some_and(|entry| match entry.removal {
                 Removal::AwaitingConnection | Removal::AwaitingFinish => true,
-                Removal::None | Removal::InFlight | Removal::RetryAt(_) => entry.straggler,
+                Removal::None | Removal::InFlight => entry.straggler.is_some(),
+                Removal::RetryAt(_) => entry.unfinished.is_some(),
                 Removal::Settled => false,
             })
     }
@@ -167,11 +196,13 @@ impl Ledger {
         };
         entry.pending = entry.pending.saturating_sub(1);
         entry.carry(carrier);
-        entry.straggler |= vote == Vote::Unknown && matches!(carrier, Carrier::Broken(_));
+        if let Carrier::Broken(connection) = carrier {
+            entry.straggler = entry.straggler.max(Some(connection));
+        }
         entry.presence = match vote {
             Vote::Granted => Presence::Present,
             Vote::Unknown => Presence::Maybe,
-            _ if entry.straggler => Presence::Maybe,
+            _ if entry.straggler.is_some() => Presence::Maybe,
             Vote::Held { .. } => Presence::Absent,
             // As it was: a smaller ballot may have put it there.
             Vote::Stale { .. } | Vote::Refused(_) | Vote::Unsent(_) => entry.presence,
@@ -185,9 +216,21 @@ impl Ledger {
             .is_some_and(|entry| !entry.is_possible())
     }
 
-    /// An extension of `ttl` has been submitted.
-    pub(crate) fn on_extension_sent(&mut self, ttl: Duration) {
+    /// An extension of `ttl` begins.
+    pub(crate) fn on_extension_begun(&mut self, ttl: Duration) {
         self.ttl = self.ttl.max(ttl);
+    }
+
+    /// An extension has been submitted to this node.
+    pub(crate) fn on_extension_sent(&mut self, node: usize) {
+        if let Some(entry) = self.entries.get_mut(node) {
+            entry.extensions = entry.extensions.saturating_add(1);
+        }
+    }
+
+    /// An extension was taken back before it was written.
+    pub(crate) fn on_extension_withdrawn(&mut self, node: usize) {
+        self.on_extension_reply(node, Vote::Unsent(Unsent::Decided), Carrier::NotWritten);
     }
 
     pub(crate) fn on_extension_reply(&mut self, node: usize, vote: Vote, carrier: Carrier) {
@@ -195,10 +238,13 @@ impl Ledger {
             return;
         };
         entry.carry(carrier);
+        let is_doubtful = entry.on_extension_over(carrier);
         match vote {
             Vote::Granted => entry.presence = Presence::Present,
-            // A straggler may still bring the key back.
-            Vote::Held { .. } | Vote::Stale { .. } if !entry.straggler && entry.pending == 0 => {
+            // A straggler may still bring the key back, or has done so since.
+            Vote::Held { .. } | Vote::Stale { .. }
+                if !is_doubtful && entry.straggler.is_none() && entry.pending == 0 =>
+            {
                 entry.presence = Presence::Absent;
             }
             Vote::Held { .. }
@@ -216,7 +262,7 @@ impl Ledger {
             if entry.removal != Removal::None {
                 continue;
             }
-            if entry.is_possible() {
+            if entry.is_possible() || self.inherited {
                 entry.send_release(node, ballot, outbox);
             } else {
                 entry.removal = Removal::Settled;
@@ -251,7 +297,7 @@ impl Ledger {
             {
                 if !entry.overtaken {
                     entry.settle();
-                } else if entry.straggler {
+                } else if entry.straggler.is_some() {
                     entry.removal = Removal::AwaitingFinish;
                 } else {
                     entry.send_release(node, ballot, outbox);
@@ -259,9 +305,7 @@ impl Ledger {
             }
             Carrier::Answered(_) => {
                 // The server lives and will not: ask again until the key has expired by itself.
-                if !entry.straggler {
-                    entry.give_up_no_later_than(now.after(ttl));
-                }
+                entry.outlive(now, ttl);
                 entry.removal = Removal::RetryAt(now.after(RETRY));
             }
         }
@@ -280,14 +324,17 @@ impl Ledger {
         };
         match news {
             News::Finished(through) => {
-                if entry.carrier.is_some_and(|carrier| carrier <= through) {
-                    entry.straggler = false;
-                    if entry.removal != Removal::None {
-                        entry.give_up_no_later_than(now.after(ttl));
-                    }
-                    if entry.removal == Removal::AwaitingFinish {
-                        entry.send_release(node, ballot, outbox);
-                    }
+                if entry.straggler.is_some() {
+                    entry.overtaken_extensions = entry.extensions;
+                }
+                for left in [&mut entry.straggler, &mut entry.unfinished] {
+                    *left = left.filter(|&connection| connection > through);
+                }
+                if entry.removal != Removal::None {
+                    entry.outlive(now, ttl);
+                }
+                if entry.removal == Removal::AwaitingFinish && entry.straggler.is_none() {
+                    entry.send_release(node, ballot, outbox);
                 }
             }
             News::Up => {
@@ -333,24 +380,44 @@ impl Entry {
     }
 
     fn carry(&mut self, carrier: Carrier) {
-        if let Carrier::Answered(connection) | Carrier::Broken(connection) = carrier {
-            self.carrier = self.carrier.max(Some(connection));
+        if let Carrier::Broken(connection) = carrier {
+            self.unfinished = self.unfinished.max(Some(connection));
+            self.give_up_at = None;
         }
     }
 
-    fn give_up_no_later_than(&mut self, at: Moment) {
-        self.give_up_at = Some(self.give_up_at.map_or(at, |earlier| earlier.min(at)));
+    /// An extension is not in flight any more. Is it doubtful that it found the key as it is now?
+    fn on_extension_over(&mut self, carrier: Carrier) -> bool {
+        let is_doubtful = self.overtaken_extensions > 0;
+        self.extensions = self.extensions.saturating_sub(1);
+        // What was not written is not the first of them, and there may be none left.
+        let others = if carrier == Carrier::NotWritten {
+            self.overtaken_extensions
+        } else {
+            self.overtaken_extensions.saturating_sub(1)
+        };
+        self.overtaken_extensions = others.min(self.extensions);
+        is_doubtful
+    }
+
+    /// If nothing of ours is in flight or left on a broken connection, nothing is executed after
+    /// `now`: one ttl later the key has expired by itself.
+    fn outlive(&mut self, now: Moment, ttl: Duration) {
+        if self.unfinished.is_none() && self.pending == 0 && self.extensions == 0 {
+            let at = now.after(ttl);
+            self.give_up_at = Some(self.give_up_at.map_or(at, |earlier| earlier.min(at)));
+        }
     }
 
     /// Where something of ours is unanswered, a fenced lock's release is a tombstone: what comes
     /// after it, however late, does nothing.
     fn send_release(&mut self, node: usize, ballot: Option<Ballot>, outbox: &mut dyn Outbox) {
-        let unanswered = self.pending > 0 || self.straggler;
+        let unanswered = self.pending > 0 || self.straggler.is_some();
         let (release, is_final) = match ballot {
             Some(ballot) if unanswered => (Command::Tombstone { ballot }, true),
             Some(_) | None => (Command::Release, false),
         };
-        self.overtaken = self.straggler && !is_final;
+        self.overtaken = self.straggler.is_some() && !is_final;
         self.removal = match outbox.submit(node, release) {
             Ok(()) => Removal::InFlight,
             Err(_) => Removal::AwaitingConnection,

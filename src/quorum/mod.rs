@@ -42,4 +42,6 @@ pub(crate) mod validity;
 pub(crate) mod vote;
 
 #[cfg(test)]
+mod model;
+#[cfg(test)]
 mod tests;

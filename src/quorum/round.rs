@@ -53,6 +53,11 @@ impl Round {
         }
     }
 
+    /// Sets the moment of the beginning anew, before the first vote.
+    pub(crate) const fn begin(&mut self, now: Moment) {
+        self.started_at = now;
+    }
+
     pub(crate) const fn started_at(&self) -> Moment {
         self.started_at
     }

@@ -127,8 +127,8 @@ pub enum Unsent {
     BreakerOpen,
     /// Too many commands, or too many releases, were waiting for the node's answer.
     QueueFull,
-    /// The node restarted, or lost its data, too lately to be trusted. Does not occur in this
-    /// version: such a node votes again at once.
+    /// The node restarted, lost its data or is new among others, too lately for its votes to be
+    /// trusted: see [`RestartGuard`](crate::RestartGuard).
     Quarantined,
     /// The same server already speaks through another address of the list: whichever was connected
     /// first. It is told by `INFO`; where that is denied, it is not noticed.

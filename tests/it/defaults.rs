@@ -65,6 +65,9 @@ fn the_table_of_defaults_is_true() {
             told(defaults::CONNECTION_REPLACED_AFTER),
         ),
         ("RELEASE_RETRY", told(defaults::RELEASE_RETRY)),
+        ("renewal_interval", "ttl/3, give or take a tenth".to_owned()),
+        ("RENEWAL_TICK", told(defaults::RENEWAL_TICK)),
+        ("RENEWAL_RETRY", told(defaults::RENEWAL_RETRY)),
         ("CLOCK_LOOK", told(defaults::CLOCK_LOOK)),
         ("MAX_UNANSWERED", grouped(defaults::MAX_UNANSWERED)),
         ("SHORTEST_FENCE_TTL", told(defaults::SHORTEST_FENCE_TTL)),
@@ -77,6 +80,7 @@ fn the_table_of_defaults_is_true() {
     ]
     .map(|(name, value)| (name.to_owned(), value));
     assert_eq!(table(), expected);
+    assert_eq!(defaults::renewal_interval(9 * second), 3 * second);
     assert_eq!(round(10 * second), "1 s", "a tenth");
     assert_eq!(round(2 * second), "200 ms", "a tenth");
     assert_eq!(round(Duration::from_millis(20)), "10 ms", "half the ttl");

@@ -2,12 +2,15 @@
 //! and whether the documentation is true.
 #![cfg(test)]
 
+mod amnesia;
 mod cancellation;
 mod defaults;
 mod doc_lint;
 mod doc_names;
 mod fencing;
+mod handover;
 mod life;
+mod owner;
 mod renewal;
 mod text;
 mod using;

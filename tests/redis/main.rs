@@ -23,3 +23,6 @@ mod pottery;
 #[cfg(test)]
 #[path = "../support/mod.rs"]
 mod support;
+#[cfg(test)]
+#[cfg(feature = "tls-rustls")]
+mod tls;

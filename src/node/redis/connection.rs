@@ -8,7 +8,9 @@ use redis::{AsyncConnectionConfig, Client, PushInfo, PushKind, RedisError};
 use tokio::sync::{Notify, mpsc};
 
 use super::handshake::{self, Facts};
+use super::marker::Marking;
 use crate::node::gate::{Gate, MAX_UNANSWERED};
+use crate::node::vigil::Vigil;
 use crate::node::{Context, Link, Request, Standing};
 use crate::quorum::ledger::{ConnectionId, News};
 use crate::quorum::validity::Moment;
@@ -36,6 +38,17 @@ pub(super) struct Driver {
     pub(super) next_id: u64,
     /// Connections that carried requests and may not be finished.
     pub(super) unfinished: Vec<Carried>,
+    pub(super) vigil: Vigil,
+    pub(super) marking: Marking,
+    pub(super) said: Said,
+}
+
+/// What has been said once, and is not said again.
+#[derive(Debug, Default)]
+pub(super) struct Said {
+    info: bool,
+    marker: bool,
+    differs: Option<String>,
 }
 
 /// A connection that carried requests, as the server knew it.
@@ -80,6 +93,7 @@ impl Driver {
                     self.link(Link::Down(Unsent::NotConnected), Some(error));
                 }
             }
+            self.vigil.on_away();
             failures = failures.saturating_add(1);
             if !self.pause(failures).await {
                 return;
@@ -99,7 +113,7 @@ impl Driver {
         let Standing { link, error, .. } = self.gate.standing();
         let reason = match link {
             Link::Down(reason) | Link::ReleasesOnly(reason) => reason,
-            Link::Connecting | Link::Up => Unsent::NotConnected,
+            Link::Connecting | Link::Up | Link::Quarantined { .. } => Unsent::NotConnected,
         };
         let mut sleep = std::pin::pin!(tokio::time::sleep(
             shortest.saturating_add(Duration::from_nanos(jitter))
@@ -132,11 +146,13 @@ impl Driver {
                 Ok(())
             });
         let client = self.client.clone();
+        let marking = &self.marking;
+        let asked_at = self.context.clock.now();
         let introduced = async {
             let mut connection = client
                 .get_multiplexed_async_connection_with_config(&config)
                 .await?;
-            let facts = handshake::introduce(&mut connection).await?;
+            let facts = handshake::introduce(&mut connection, marking).await?;
             Ok::<_, RedisError>((connection, facts))
         };
         let (mut connection, facts) = tokio::time::timeout(CONNECT_TIMEOUT, introduced)
@@ -147,6 +163,11 @@ impl Driver {
         self.next_id = self.next_id.saturating_add(1);
         let id = ConnectionId(self.next_id);
         let now = self.context.clock.now();
+        self.vigil
+            .on_introduced(facts.run_id.clone(), facts.look, asked_at, now);
+        if self.vigil.is_denied() && !std::mem::replace(&mut self.said.marker, true) {
+            telemetry::node_marker_denied(&self.name);
+        }
         let finish_at = (!confirmed).then(|| now.after(self.finish_after));
         self.unfinished.push(Carried {
             id,
@@ -207,7 +228,7 @@ impl Driver {
         }
     }
 
-    fn check(&self, facts: &Facts) -> Result<(), Failure> {
+    fn check(&mut self, facts: &Facts) -> Result<(), Failure> {
         // Whoever answers here now, the server that did before does not.
         if let Some(run_id) = &facts.run_id {
             let mut identities = self
@@ -223,7 +244,21 @@ impl Driver {
         if facts.evicts {
             telemetry::node_evicts(&self.name);
         }
+        if facts.run_id.is_none() && !std::mem::replace(&mut self.said.info, true) {
+            telemetry::node_info_denied(&self.name);
+        }
+        if facts.differs.is_some() && self.said.differs != facts.differs {
+            self.said.differs.clone_from(&facts.differs);
+            let theirs = facts.differs.as_deref().unwrap_or_default();
+            telemetry::node_settings_differ(&self.name, self.marking.ours(), theirs);
+        }
         Ok(())
+    }
+
+    /// The link of a connection that answers, as far as the node is trusted.
+    pub(super) fn up(&self) {
+        let (link, reason) = self.vigil.link(self.context.clock.now());
+        self.link(link, reason);
     }
 
     pub(super) fn link(&self, link: Link, error: Option<String>) {
@@ -236,7 +271,10 @@ impl Driver {
             Link::ReleasesOnly(reason) | Link::Down(reason) => {
                 telemetry::node_not_used(&self.name, reason, error.as_deref());
             }
-            Link::Connecting => {}
+            Link::Quarantined { decided: true } => {
+                telemetry::node_not_used(&self.name, Unsent::Quarantined, error.as_deref());
+            }
+            Link::Connecting | Link::Quarantined { decided: false } => {}
         }
         self.context.observer.on_link();
     }

@@ -8,10 +8,12 @@ use redis::{Pipeline, RedisError, Value, cmd, from_redis_value};
 
 use super::commands::{EXTEND_TEXT, RELEASE_TEXT};
 use super::fenced;
+use super::marker::{self, Marking};
+use crate::quorum::trust::marker::{Look, Sighting};
 use crate::quorum::vote::Unsent;
 
 /// What a server says about itself.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Facts {
     /// This connection's id at the server.
     pub(super) client_id: Option<i64>,
@@ -19,6 +21,9 @@ pub(super) struct Facts {
     pub(super) run_id: Option<Arc<str>>,
     /// Keys may be evicted under memory pressure.
     pub(super) evicts: bool,
+    pub(super) look: Look,
+    /// Settings in which this client differs from others.
+    pub(super) differs: Option<String>,
     role: String,
     mode: String,
 }
@@ -36,8 +41,29 @@ impl Facts {
     }
 }
 
-/// Asks a server who it is, and loads the scripts. A denied command leaves its fact unknown.
-pub(super) async fn introduce(connection: &mut MultiplexedConnection) -> Result<Facts, RedisError> {
+impl Default for Facts {
+    fn default() -> Self {
+        Self {
+            client_id: None,
+            run_id: None,
+            evicts: false,
+            look: Look {
+                sighting: Sighting::Unreadable,
+                server_time: None,
+            },
+            differs: None,
+            role: String::new(),
+            mode: String::new(),
+        }
+    }
+}
+
+/// Asks a server who it is, and loads the scripts, and reads its marker. A denied
+/// command leaves its fact unknown.
+pub(super) async fn introduce(
+    connection: &mut MultiplexedConnection,
+    marking: &Marking,
+) -> Result<Facts, RedisError> {
     let mut pipeline = Pipeline::with_capacity(8);
     pipeline.add_command(cmd("HELLO"));
     pipeline.cmd("INFO").arg("server");
@@ -47,11 +73,18 @@ pub(super) async fn introduce(connection: &mut MultiplexedConnection) -> Result<
     for text in fenced::TEXTS {
         pipeline.cmd("SCRIPT").arg("LOAD").arg(text);
     }
-    let replies = connection
+    let introduction = pipeline.len();
+    marking.introduce(&mut pipeline);
+    let mut replies = connection
         .send_packed_commands(&pipeline, 0, pipeline.len())
         .await?;
+    let marked = replies.split_off(introduction.min(replies.len()));
+    let mut facts = Facts {
+        look: marker::read(marked.get(1..).unwrap_or_default()),
+        differs: marking.compare(connection, marked.first()).await?,
+        ..Facts::default()
+    };
     let mut replies = replies.into_iter();
-    let mut facts = Facts::default();
     if let Some(hello) = replies.next() {
         let hello: HashMap<String, Value> = from_redis_value(hello)?;
         let text = |field: &str| {

@@ -4,6 +4,7 @@ mod commands;
 pub(crate) mod connection;
 mod fenced;
 mod handshake;
+pub(crate) mod marker;
 mod serve;
 
 use std::fmt;
@@ -13,9 +14,11 @@ use std::time::Duration;
 use redis::{Client, ConnectionInfo, ProtocolVersion, RedisResult};
 use tokio::sync::mpsc;
 
-use self::connection::Driver;
+use self::connection::{Driver, Said};
+use self::marker::Marking;
 use super::gate::Gate;
-use super::{Context, Node, Request, Standing};
+use super::vigil::Vigil;
+use super::{Context, Link, Node, Request, Standing};
 use crate::quorum::vote::Unsent;
 
 pub(crate) struct RedisNode {
@@ -30,6 +33,7 @@ struct Idle {
     client: Client,
     queue: mpsc::UnboundedReceiver<Request>,
     finish_after: Duration,
+    marking: Marking,
 }
 
 impl RedisNode {
@@ -38,6 +42,7 @@ impl RedisNode {
         name: Arc<str>,
         info: &ConnectionInfo,
         finish_after: Duration,
+        marking: Marking,
     ) -> RedisResult<Self> {
         let redis = info
             .redis_settings()
@@ -52,6 +57,7 @@ impl RedisNode {
             client,
             queue: receiver,
             finish_after,
+            marking,
         };
         Ok(Self {
             name,
@@ -73,6 +79,7 @@ impl Node for RedisNode {
             client,
             queue,
             finish_after,
+            marking,
         }) = idle
         else {
             return;
@@ -82,10 +89,13 @@ impl Node for RedisNode {
             client,
             queue,
             gate: Arc::clone(&self.gate),
+            vigil: Vigil::new(marking.guarding, &context),
+            marking,
             context,
             finish_after,
             next_id: 0,
             unfinished: Vec::new(),
+            said: Said::default(),
         };
         tokio::spawn(driver.run());
     }
@@ -102,6 +112,10 @@ impl Node for RedisNode {
 
     fn standing(&self) -> Standing {
         self.gate.standing()
+    }
+
+    fn link(&self) -> Link {
+        self.gate.link()
     }
 }
 
