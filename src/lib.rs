@@ -50,7 +50,7 @@
 //!
 //! - **No mutual exclusion for a process that is paused.** Whoever is suspended after looking at the
 //!   clock may wake up after its lock has ended. Only the resource itself can refuse a late writer,
-//!   by a fencing token. This version has no fencing tokens yet.
+//!   by a fencing token: see [`Acquire::fenced`] and [fencing](docs::fencing).
 //! - **No protection against all nodes losing their data at one time**, unless
 //!   [`RestartGuard::Strict`] is used. One after another they may: a node that may have forgotten
 //!   locks does not vote until those are over. A flush is noticed within about a second.
@@ -101,6 +101,7 @@
 //! # Further reading
 //!
 //! - [`docs::safety`]: what is assumed, what follows, and the six laws with their tests.
+//! - [`docs::fencing`]: how a resource refuses a stale writer.
 //! - [`docs::failure_modes`]: what happens when something breaks.
 //! - [`docs::operations`]: what nodes need, every default with its reason, what a tally tells.
 //! - [`docs::architecture`]: how the code is built.

@@ -72,6 +72,7 @@ fn the_table_of_defaults_is_true() {
         ("RENEWAL_RETRY", told(defaults::RENEWAL_RETRY)),
         ("CLOCK_LOOK", told(defaults::CLOCK_LOOK)),
         ("MAX_UNANSWERED", grouped(defaults::MAX_UNANSWERED)),
+        ("SHORTEST_FENCE_TTL", told(defaults::SHORTEST_FENCE_TTL)),
         ("MAX_DEBTS", grouped(defaults::MAX_DEBTS)),
         ("MAX_NODES", grouped(defaults::MAX_NODES)),
         (
@@ -122,5 +123,8 @@ fn a_client_without_settings_has_the_defaults() {
     }
     let shown = format!(" wait: For({:?}),", defaults::WAIT);
     assert!(settings.contains(&shown), "{shown} in {settings}");
-    assert!(settings.contains(" round_timeout: None,"), "{settings}");
+    assert!(
+        settings.contains(" round_timeout: None, fenced: false "),
+        "{settings}"
+    );
 }

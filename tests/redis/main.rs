@@ -13,6 +13,8 @@ mod conformance;
 #[cfg(test)]
 mod events;
 #[cfg(test)]
+mod fencing;
+#[cfg(test)]
 mod ladder;
 #[cfg(test)]
 mod lazy;
