@@ -154,19 +154,6 @@ impl Builder {
         if let Some(timeout) = duration("REDLOCK_ROUND_TIMEOUT") {
             builder = builder.round_timeout(timeout);
         }
-        if let Some(guard) = var("REDLOCK_RESTART_GUARD") {
-            match guard.trim().to_lowercase().as_str() {
-                "observed" => builder = builder.restart_guard(RestartGuard::Observed),
-                "strict" => builder = builder.restart_guard(RestartGuard::Strict),
-                "off" => builder = builder.restart_guard(RestartGuard::Off),
-                _ => {
-                    problem.get_or_insert_with(|| BuildError::InvalidSetting {
-                        setting: "REDLOCK_RESTART_GUARD",
-                        problem: "is none of observed, strict and off".into(),
-                    });
-                }
-            }
-        }
         match var("REDLOCK_FENCED").as_deref().map(str::trim) {
             None => {}
             Some("true" | "1") => builder = builder.fenced(true),
@@ -178,6 +165,7 @@ impl Builder {
                 });
             }
         }
+        builder = builder.guarded_by(var("REDLOCK_RESTART_GUARD"), &mut problem);
         builder.problem = problem;
         builder
     }
@@ -236,23 +224,6 @@ impl Builder {
     /// Whether every lock of this client is [fenced](crate::Acquire::fenced). Default: no.
     pub const fn fenced(mut self, fenced: bool) -> Self {
         self.fenced = fenced;
-        self
-    }
-
-    /// Whether nodes that may have forgotten locks are kept from voting. Default
-    /// [`RestartGuard::Observed`].
-    pub const fn restart_guard(mut self, guard: RestartGuard) -> Self {
-        self.restart_guard = guard;
-        self
-    }
-
-    /// Says of a node that it never loses what it has acknowledged (`appendonly yes`, `appendfsync
-    /// always`, and a disk that keeps its word): it votes at once after a restart, too.
-    ///
-    /// The node is found in the list by its address, wherever it was given; if it is not there, it is
-    /// added at the end.
-    pub fn persistent_node(mut self, url: impl Into<String>) -> Self {
-        self.persistent.push(url.into());
         self
     }
 
@@ -380,44 +351,6 @@ fn provide_crypto() {
 
 #[cfg(not(feature = "tls-rustls"))]
 const fn provide_crypto() {}
-impl Builder {
-    /// The names of the persistent nodes; adds those that are not in the list.
-    fn mark_persistent(&mut self) -> Result<BTreeSet<String>, BuildError> {
-        let mut known: BTreeSet<String> = self.nodes.iter().enumerate().filter_map(name).collect();
-        let mut persistent = BTreeSet::new();
-        for url in std::mem::take(&mut self.persistent) {
-            if known.contains(&url) {
-                persistent.insert(url);
-                continue;
-            }
-            let place = self.nodes.len();
-            let info = url.as_str().into_connection_info();
-            let info = info.map_err(|error| BuildError::InvalidUrl {
-                place,
-                reason: error.to_string(),
-            })?;
-            let name = address(info.addr());
-            if known.insert(name.clone()) {
-                self.nodes.push(NodeSpec::Url(url));
-            }
-            persistent.insert(name);
-        }
-        Ok(persistent)
-    }
-}
-
-/// What a node is called; `None` if its URL cannot be used.
-fn name((place, spec): (usize, &NodeSpec)) -> Option<String> {
-    match spec {
-        NodeSpec::Url(url) => {
-            let info = url.as_str().into_connection_info().ok()?;
-            Some(address(info.addr()))
-        }
-        NodeSpec::Client(client) => Some(address(client.get_connection_info().addr())),
-        #[cfg(feature = "testkit")]
-        NodeSpec::Memory(_) => Some(format!("memory:{place}")),
-    }
-}
 
 /// The address as it is shown and compared: no user, no password, no database.
 fn address(addr: &ConnectionAddr) -> String {
@@ -522,5 +455,6 @@ impl fmt::Debug for Builder {
     }
 }
 
+mod guarding;
 #[cfg(test)]
 mod tests;

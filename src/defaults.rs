@@ -11,7 +11,7 @@ use crate::driver::{engine, watchdog};
 use crate::node::redis::connection;
 use crate::node::{breaker, gate};
 use crate::quorum::trust::amnesia;
-use crate::quorum::{backoff, ledger, renewal};
+use crate::quorum::{backoff, ballot, ledger, renewal};
 
 /// How long the nodes keep a lock that nobody extends: [`Builder::ttl`](crate::Builder::ttl).
 pub const TTL: Duration = builder::DEFAULT_TTL;
@@ -65,6 +65,10 @@ pub const MARKER_LOOK: Duration = amnesia::LOOK;
 
 /// How often the clock is looked at while there are locks.
 pub const CLOCK_LOOK: Duration = watchdog::LOOK;
+
+/// For so long a node remembers the largest ballot of a fenced resource after its last use, or for
+/// four times [`Builder::max_ttl`](crate::Builder::max_ttl) if that is longer.
+pub const SHORTEST_FENCE_TTL: Duration = ballot::SHORTEST_MEMORY;
 
 /// So many commands may wait for one node's answer; beyond it only releases are sent there.
 pub const MAX_UNANSWERED: usize = gate::MAX_UNANSWERED;

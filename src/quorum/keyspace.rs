@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::ballot::{self, Answer, Change, Owner, Ruling};
 use super::hold::Command;
+use super::rule::{self, Answer, Change, Owner, Ruling};
 use super::validity::Moment;
 use super::vote::Vote;
 
@@ -86,7 +86,7 @@ impl Keyspace {
             answer,
             lock,
             fence: accepted,
-        } = ballot::rule(command, owner, fence.unwrap_or(0))?;
+        } = rule::rule(command, owner, fence.unwrap_or(0))?;
         match lock {
             Change::None => {}
             Change::Set { ttl } => self.set(key, token, Some(ttl), now),

@@ -35,6 +35,8 @@ pub(crate) mod keyspace;
 pub(crate) mod ledger;
 pub(crate) mod renewal;
 pub(crate) mod round;
+#[cfg(feature = "testkit")]
+pub(crate) mod rule;
 pub(crate) mod trust;
 pub(crate) mod validity;
 pub(crate) mod vote;

@@ -159,7 +159,8 @@ async fn a_fenced_lock_keeps_its_token_on_the_way() {
     let guard = theirs.attach(lease.clone()).await.unwrap();
     assert_eq!(guard.fencing_token(), Some(token));
     guard.release().await.unwrap();
-    world.is_soon_empty("it is released").await;
+    let is_free = || world.servers.iter().all(|server| server.get("a").is_none());
+    soon("it is released", is_free).await;
     let next = ours.acquire("a").fenced().await.unwrap();
     assert!(next.fencing_token().unwrap() > token);
     let error = theirs.attach(lease).await.unwrap_err();

@@ -7,7 +7,7 @@
 use std::time::{Duration, Instant};
 
 use redlock_quorum::testkit::fleet::{Flavor, Fleet, Options};
-use redlock_quorum::{ExtendError, LossCause, Redlock, Released, Vote};
+use redlock_quorum::{ExtendError, LossCause, Redlock, Released, Unsent, Vote};
 
 use crate::support::{
     acquire_everywhere, ask, builder, eventually, lock_keys, ms, number, released_everywhere, run,
@@ -111,7 +111,10 @@ fn contenders_are_told_and_leave_the_holder_alone() {
             assert_eq!((tally.granted(), tally.quorum()), (0, 2));
             assert!(tally.contended() >= 2, "{tally}");
             for node in 0..3 {
-                assert!(matches!(vote(tally, node), None | Some(HELD)), "{tally}");
+                // The third vote was not waited for, or not even asked for.
+                let late = [None, Some(Vote::Unsent(Unsent::Decided))];
+                let vote = vote(tally, node);
+                assert!(vote == Some(HELD) || late.contains(&vote), "{tally}");
             }
             assert!(!error.to_string().contains('\n'));
             assert!(!error.to_string().contains(guard.token().as_str()));

@@ -11,6 +11,10 @@ mod closing;
 #[cfg(test)]
 mod conformance;
 #[cfg(test)]
+mod events;
+#[cfg(test)]
+mod fencing;
+#[cfg(test)]
 mod ladder;
 #[cfg(test)]
 mod lazy;

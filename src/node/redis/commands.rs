@@ -79,7 +79,13 @@ pub(super) fn vote(request: &Request, reply: &Value) -> (Vote, Option<Arc<str>>)
         (_, Value::ServerError(error)) => match Refusal::from_code(error.code()) {
             // Whatever it is, it is no lock of ours.
             Some(Refusal::WrongType) if !is_acquire => (NOT_OURS, None),
-            Some(refusal) => (Vote::Refused(refusal), Some(text(error, request.token()))),
+            Some(refusal) => {
+                let text = text(error, request.token());
+                (
+                    Vote::Refused(refusal),
+                    Some(fenced::explain(request, refusal, text)),
+                )
+            }
             None => (Vote::Unknown, Some(text(error, request.token()))),
         },
         _ => unexpected(),

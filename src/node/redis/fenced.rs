@@ -1,6 +1,6 @@
 //! Commands with ballots: one script each, since nothing less is one step at the node.
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use redis::{Cmd, Script, Value, from_redis_value};
@@ -93,6 +93,15 @@ pub(super) fn vote(request: &Request, reply: &Value) -> Option<Vote> {
         }),
         [Value::Int(-1), fence] => number(fence).map(|fence| Vote::Stale { fence }),
         _ => None,
+    }
+}
+
+/// Without scripts, or without the fence keys, a node cannot fence: says so in the error.
+pub(super) fn explain(request: &Request, refusal: Refusal, text: Arc<str>) -> Arc<str> {
+    if request.command().ballot().is_some() && refusal == Refusal::NoPerm {
+        format!("fencing needs scripts, and the keys redlock-quorum:*: {text}").into()
+    } else {
+        text
     }
 }
 

@@ -81,7 +81,7 @@ pub(super) async fn introduce(
     connection: &mut MultiplexedConnection,
     marking: &Marking,
 ) -> Result<Facts, RedisError> {
-    let mut pipeline = Pipeline::with_capacity(16);
+    let mut pipeline = Pipeline::with_capacity(12);
     pipeline.add_command(cmd("HELLO"));
     pipeline.cmd("INFO").arg("server");
     pipeline.cmd("INFO").arg("memory");

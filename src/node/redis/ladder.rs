@@ -94,12 +94,11 @@ impl Ladder {
         }
     }
 
-    /// The form that a request gets now. What carries a ballot is a script and nothing else.
+    /// The form that a request gets now.
     pub(super) fn form(&self, command: Command) -> Form {
-        if command.ballot().is_some() {
-            return Form::Hash;
-        }
         match command {
+            // With a ballot there is one form: a script.
+            _ if command.ballot().is_some() => Form::Hash,
             Command::Acquire { .. } | Command::Heal { .. } => Form::Plain,
             Command::Extend { .. } => self.extension.form(),
             Command::Release | Command::Tombstone { .. } => self.release.form(),
@@ -125,10 +124,8 @@ impl Ladder {
         if form == Form::Hash && error.kind() == Some(ServerErrorKind::NoScript) {
             return Some(Form::Text);
         }
-        if command.ballot().is_some() {
-            return None;
-        }
         let steps = match command {
+            _ if command.ballot().is_some() => return None,
             Command::Acquire { .. } | Command::Heal { .. } => return None,
             Command::Extend { .. } => &mut self.extension,
             Command::Release | Command::Tombstone { .. } => &mut self.release,
@@ -202,20 +199,22 @@ fn parse(version: &str) -> Option<(u32, u32)> {
 
 /// A release or an extension as one command that compares by itself; `None` in the other forms.
 pub(super) fn native(request: &Request, form: Form) -> Option<Cmd> {
+    if !matches!(form, Form::DelEx | Form::DelIfEq | Form::SetIfEq) {
+        return None;
+    }
+    let mut cmd = Cmd::with_capacity(7, 160);
     let (key, token) = (request.key(), request.token());
-    let new = || Cmd::with_capacity(7, 160);
-    let cmd = match (form, request.command()) {
-        (Form::DelEx, _) => new().arg("DELEX").arg(key).arg("IFEQ").arg(token).take(),
-        (Form::DelIfEq, _) => new().arg("DELIFEQ").arg(key).arg(token).take(),
-        (Form::SetIfEq, Command::Extend { ttl, .. }) => new()
+    match (form, request.command()) {
+        (Form::DelEx, _) => cmd.arg("DELEX").arg(key).arg("IFEQ").arg(token),
+        (Form::DelIfEq, _) => cmd.arg("DELIFEQ").arg(key).arg(token),
+        (Form::SetIfEq, Command::Extend { ttl, .. }) => cmd
             .arg("SET")
             .arg(key)
             .arg(token)
             .arg("IFEQ")
             .arg(token)
             .arg("PX")
-            .arg(super::commands::millis(ttl))
-            .take(),
+            .arg(super::commands::millis(ttl)),
         _ => return None,
     };
     Some(cmd)

@@ -40,14 +40,15 @@ struct Outgoing {
 }
 
 impl Outgoing {
+    /// Is the server inside `MULTI`, and waits for what comes next?
+    fn is_inside(&self) -> bool {
+        let change = |(_, form): &Sent| matches!(form, Form::Change(_));
+        self.leave || self.again.front().is_some_and(change)
+    }
+
     fn acquires(&self) -> bool {
         let is_acquire = |request: &Request| matches!(request.command(), Command::Acquire { .. });
         self.new.iter().any(is_acquire)
-    }
-
-    /// Is the server inside `MULTI`, as far as replies have told?
-    fn is_inside(&self) -> bool {
-        self.leave || matches!(self.again.front(), Some((_, Form::Change(_))))
     }
 }
 
@@ -108,7 +109,8 @@ impl Driver {
                         if !self.answer(sent, values, now, &mut outgoing, &mut ladder) {
                             break "left inside a transaction".into();
                         }
-                        if breaker.on_reply(!unanswered.is_empty() || !looks.is_empty(), now) {
+                        let still_out = !unanswered.is_empty() || self.vigil.is_asking();
+                        if breaker.on_reply(still_out, now) {
                             self.up();
                         }
                     }
@@ -146,19 +148,19 @@ impl Driver {
                     crowded = outgoing.new.len() > 1;
                 }
             }
-            // Inside a transaction the marker would not be read, but queued.
-            let in_transaction =
-                ladder.has_transactions() && (!unanswered.is_empty() || outgoing.is_inside());
-            let acquiring = outgoing.acquires();
-            if !in_transaction && (std::mem::take(&mut vigilant) || acquiring) {
-                let now = self.context.clock.now();
-                if let Some(ask) = self.vigil.poll(now, acquiring, &self.context) {
-                    looks.push_back(send(connection.clone(), marker::pipeline(&ask)));
-                    breaker.on_written(now);
-                }
-            }
             if ladder.has_transactions() && !unanswered.is_empty() {
+                // A transaction is alone on its connection while it lasts.
                 continue;
+            }
+            if !outgoing.is_inside() {
+                let acquiring = outgoing.acquires();
+                if std::mem::take(&mut vigilant) || acquiring {
+                    let now = self.context.clock.now();
+                    if let Some(ask) = self.vigil.poll(now, acquiring, &self.context) {
+                        looks.push_back(send(connection.clone(), marker::pipeline(&ask)));
+                        breaker.on_written(now);
+                    }
+                }
             }
             if let Some((sent, pipeline)) = self.compose(id, &mut outgoing, &ladder) {
                 unanswered.push_back(sent);
@@ -192,8 +194,8 @@ impl Driver {
             transaction::leave(&mut pipeline);
             return Some((Vec::new(), pipeline));
         }
-        let now = self.context.clock.now();
         let mut sent = Vec::new();
+        let now = self.context.clock.now();
         while sent.is_empty() && !(outgoing.new.is_empty() && outgoing.again.is_empty()) {
             let (again, new) = outgoing.next(ladder);
             sent.reserve(again.saturating_add(new));
@@ -291,7 +293,6 @@ impl Driver {
             } => {
                 outgoing.leave = inside;
                 self.gate.answered(1);
-                let (vote, error) = self.vigil.vouch(request.command(), vote, error, now);
                 request.answer(vote, error, now);
             }
         }

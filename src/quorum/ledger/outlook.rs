@@ -17,11 +17,8 @@ impl Ledger {
             return;
         }
         hasher.write_u8(entry.presence as u8);
-        hasher.write_u8(
-            u8::from(entry.pending)
-                | u8::from(entry.overtaken) << 1
-                | u8::from(entry.give_up_at.is_some()) << 2,
-        );
+        hasher.write_u8(entry.pending);
+        hasher.write_u8(u8::from(entry.overtaken) | u8::from(entry.give_up_at.is_some()) << 1);
         for connection in [entry.unfinished, entry.straggler] {
             hasher.write_u64(connection.map_or(0, |connection| connection.0));
         }

@@ -243,14 +243,14 @@ impl Trust {
     /// Why it does not vote, and what can be done about it; for a tally.
     pub(crate) fn reason(&self) -> String {
         let what = if self.restarted || self.phase == Phase::Outdated {
-            "it has restarted"
+            "it has restarted, and votes again when it can have forgotten nothing"
         } else {
             "it has restarted without its data, was flushed, or is new; only nodes that are all new, \
              and all up, vote at once"
         };
         let longest = self.guarding.quarantine.as_secs().saturating_add(1);
         format!(
-            "{what}; it votes in {longest} s at most, or see Builder::persistent_node and RestartGuard"
+            "{what}; for up to {longest} s it does not, see Builder::persistent_node and RestartGuard"
         )
     }
 
