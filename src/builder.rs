@@ -15,8 +15,11 @@ use crate::node::Node;
 #[cfg(feature = "testkit")]
 use crate::node::memory::MemoryNode;
 use crate::node::redis::RedisNode;
+use crate::node::redis::marker::Marking;
+use crate::quorum::ballot::Ballot;
 use crate::quorum::hold::Terms;
 use crate::quorum::renewal::Renewal;
+use crate::quorum::trust::amnesia::{Guarding, RestartGuard, quarantine};
 use crate::request::Wait;
 use crate::token::Entropy;
 
@@ -43,7 +46,12 @@ pub struct Builder {
     wait: Wait,
     prefix: String,
     round_timeout: Option<Duration>,
+    fenced: bool,
     runtime: Option<Handle>,
+    restart_guard: RestartGuard,
+    /// Nodes that never lose data, by URL.
+    persistent: Vec<String>,
+    wall_clock: Option<u64>,
     entropy: Option<u64>,
     /// What the environment held that could not be read; reported by `build`.
     problem: Option<BuildError>,
@@ -65,6 +73,7 @@ pub(crate) struct Config {
     pub(crate) wait: Wait,
     pub(crate) prefix: String,
     pub(crate) round_timeout: Option<Duration>,
+    pub(crate) fenced: bool,
 }
 
 /// Nodes that have not been started, with their names.
@@ -72,6 +81,7 @@ pub(crate) struct Nodes {
     pub(crate) nodes: Vec<Box<dyn Node>>,
     pub(crate) names: Arc<[Arc<str>]>,
     pub(crate) entropy: Entropy,
+    pub(crate) wall_clock: Option<u64>,
     pub(crate) runtime: Option<Handle>,
 }
 
@@ -84,7 +94,11 @@ impl Default for Builder {
             wait: Wait::For(DEFAULT_WAIT),
             prefix: String::new(),
             round_timeout: None,
+            fenced: false,
             runtime: None,
+            restart_guard: RestartGuard::Observed,
+            persistent: Vec::new(),
+            wall_clock: None,
             entropy: None,
             problem: None,
         }
@@ -95,8 +109,9 @@ impl Builder {
     /// Settings from the environment; what is not set keeps its default.
     ///
     /// `REDLOCK_NODES` (URLs, separated by commas), `REDLOCK_TTL`, `REDLOCK_MAX_TTL`,
-    /// `REDLOCK_WAIT`, `REDLOCK_ROUND_TIMEOUT` (durations such as `250ms` or `10s`) and
-    /// `REDLOCK_PREFIX`. What cannot be read is reported by [`build`](Self::build).
+    /// `REDLOCK_WAIT`, `REDLOCK_ROUND_TIMEOUT` (durations such as `250ms` or `10s`),
+    /// `REDLOCK_PREFIX`, `REDLOCK_FENCED` (`true` or `false`) and `REDLOCK_RESTART_GUARD`
+    /// (`observed`, `strict` or `off`). What cannot be read is reported by [`build`](Self::build).
     pub fn from_env() -> Self {
         Self::from_vars(|name| std::env::var(name).ok())
     }
@@ -139,6 +154,18 @@ impl Builder {
         if let Some(timeout) = duration("REDLOCK_ROUND_TIMEOUT") {
             builder = builder.round_timeout(timeout);
         }
+        match var("REDLOCK_FENCED").as_deref().map(str::trim) {
+            None => {}
+            Some("true" | "1") => builder = builder.fenced(true),
+            Some("false" | "0" | "") => builder = builder.fenced(false),
+            Some(_) => {
+                problem.get_or_insert_with(|| BuildError::InvalidSetting {
+                    setting: "REDLOCK_FENCED",
+                    problem: "is neither true nor false".into(),
+                });
+            }
+        }
+        builder = builder.guarded_by(var("REDLOCK_RESTART_GUARD"), &mut problem);
         builder.problem = problem;
         builder
     }
@@ -167,8 +194,8 @@ impl Builder {
         self
     }
 
-    /// The longest ttl that any client of these nodes may ask for. Default 60 s. For so long a node
-    /// that restarted without its data has to be kept out: by hand, in this version.
+    /// The longest ttl that any client of these nodes may ask for. Default 60 s. For so long, and a
+    /// little longer, a node that may have lost its data does not vote: see [`RestartGuard`].
     pub const fn max_ttl(mut self, max_ttl: Duration) -> Self {
         self.max_ttl = max_ttl;
         self
@@ -191,6 +218,12 @@ impl Builder {
     /// tenth of the ttl, but at least 50 ms and at most 1 s.
     pub const fn round_timeout(mut self, timeout: Duration) -> Self {
         self.round_timeout = Some(timeout);
+        self
+    }
+
+    /// Whether every lock of this client is [fenced](crate::Acquire::fenced). Default: no.
+    pub const fn fenced(mut self, fenced: bool) -> Self {
+        self.fenced = fenced;
         self
     }
 
@@ -217,13 +250,24 @@ impl Builder {
         self
     }
 
+    /// What the client's wall clock shows when the client is first used; from then on it goes with
+    /// tokio's clock. Ballots are chosen by it.
+    #[cfg(feature = "testkit")]
+    pub fn wall_clock(mut self, at_first: std::time::SystemTime) -> Self {
+        let since = at_first.duration_since(std::time::SystemTime::UNIX_EPOCH);
+        let micros = since.unwrap_or_default().as_micros();
+        self.wall_clock = Some(u64::try_from(micros).unwrap_or(u64::MAX));
+        self
+    }
+
     /// Checks the settings. Nothing is sent, and no node needs to be up: the client connects when
     /// its first request is polled, and again whenever a node comes back.
     ///
     /// # Errors
     ///
     /// The first setting that cannot be used.
-    pub fn build(self) -> Result<Redlock, BuildError> {
+    pub fn build(mut self) -> Result<Redlock, BuildError> {
+        let persistent = self.mark_persistent()?;
         if let Some(problem) = self.problem {
             return Err(problem);
         }
@@ -233,12 +277,19 @@ impl Builder {
             wait: self.wait,
             prefix: self.prefix,
             round_timeout: self.round_timeout,
+            fenced: self.fenced,
         };
         config.check()?;
         let finish_after = config.round_timeout(config.ttl);
         let mut nodes: Vec<Box<dyn Node>> = Vec::new();
         let mut names: Vec<Arc<str>> = Vec::new();
         let mut seen = BTreeSet::new();
+        let count = self.nodes.len();
+        let guarding = |name: &str| Guarding {
+            policy: self.restart_guard,
+            quarantine: quarantine(config.max_ttl),
+            persistent: persistent.contains(name),
+        };
         for (place, spec) in self.nodes.into_iter().enumerate() {
             let invalid = |error: redis::RedisError| BuildError::InvalidUrl {
                 place,
@@ -249,8 +300,9 @@ impl Builder {
                 NodeSpec::Client(client) => client.get_connection_info().clone(),
                 #[cfg(feature = "testkit")]
                 NodeSpec::Memory(link) => {
-                    nodes.push(Box::new(MemoryNode::new(&link)));
-                    names.push(format!("memory:{place}").into());
+                    let name = format!("memory:{place}");
+                    nodes.push(Box::new(MemoryNode::new(&link, guarding(&name))));
+                    names.push(name.into());
                     continue;
                 }
             };
@@ -262,7 +314,9 @@ impl Builder {
                 let node = name.to_string();
                 return Err(BuildError::DuplicateAddress { node });
             }
-            let node = RedisNode::new(Arc::clone(&name), &info, finish_after).map_err(invalid)?;
+            let marking = Marking::new(guarding(&name), &config.prefix, count, config.max_ttl);
+            let node =
+                RedisNode::new(Arc::clone(&name), &info, finish_after, marking).map_err(invalid)?;
             nodes.push(Box::new(node));
             names.push(name);
         }
@@ -278,6 +332,7 @@ impl Builder {
                 nodes,
                 names: names.into(),
                 entropy,
+                wall_clock: self.wall_clock,
                 runtime: self.runtime,
             },
         ))
@@ -357,13 +412,20 @@ impl Config {
     }
 
     /// What a lock of this ttl is asked for with.
-    pub(crate) fn terms(&self, ttl: Duration, renewal: Renewal, engine: &Engine) -> Terms {
+    pub(crate) fn terms(
+        &self,
+        ttl: Duration,
+        renewal: Renewal,
+        ballot: Option<Ballot>,
+        engine: &Engine,
+    ) -> Terms {
         let (round_timeout, jitter) = (self.round_timeout(ttl), engine.entropy().jitter());
         Terms {
             ttl,
             round_timeout,
             renewal,
             jitter,
+            ballot,
         }
     }
 
@@ -393,5 +455,6 @@ impl fmt::Debug for Builder {
     }
 }
 
+mod guarding;
 #[cfg(test)]
 mod tests;

@@ -16,6 +16,7 @@ use crate::lease::Lease;
 use crate::node::Link;
 use crate::node::redis::connection::CONNECT_TIMEOUT;
 use crate::owner::Owner;
+use crate::quorum::ballot;
 use crate::quorum::hold::{Hold, LossCause};
 use crate::quorum::renewal::Renewal;
 use crate::quorum::round::Verdict;
@@ -138,9 +139,10 @@ impl Redlock {
         if engine.is_closed() || engine.is_abandoned() {
             return Err(AttachError::Closed { lease });
         }
+        let ballot = lease.ballot(ballot::memory(self.config().max_ttl));
         let terms = self
             .config()
-            .terms(lease.ttl(), Renewal::default(), &engine);
+            .terms(lease.ttl(), Renewal::default(), ballot, &engine);
         let attempt = Attempt::start(&engine, &key, token, &terms, Hold::attach);
         let verdict = attempt.verdict().await;
         let how = || attempt.tally(engine.clock().now().since(began));
@@ -187,7 +189,10 @@ impl Redlock {
         if engine.is_closed() || engine.is_abandoned() {
             return Err(ReleaseError::Closed);
         }
-        let terms = self.config().terms(lease.ttl(), Renewal::off(), &engine);
+        let ballot = lease.ballot(ballot::memory(self.config().max_ttl));
+        let terms = self
+            .config()
+            .terms(lease.ttl(), Renewal::off(), ballot, &engine);
         let cell = Cell::start(&engine, &key, token, &terms, Hold::disown);
         removed(&cell, None).await
     }
@@ -223,8 +228,13 @@ impl Redlock {
         }
         let limit = engine.sleep_until(engine.clock().now().after(limit));
         let paid = engine.wait(|| {
-            let connected =
-                |node| matches!(engine.standing(node).link, Link::Up | Link::ReleasesOnly(_));
+            let connected = |node| {
+                let link = engine.standing(node).link;
+                matches!(
+                    link,
+                    Link::Up | Link::Quarantined { .. } | Link::ReleasesOnly(_)
+                )
+            };
             let living = engine.living();
             for cell in &living {
                 // An attempt that began while the client was being closed.
@@ -271,16 +281,17 @@ impl Redlock {
             None => Handle::try_current().map_err(|_no_runtime| InvalidRequest::NoRuntime)?,
         };
         let engine = self.inner.engine.get_or_init(|| {
-            let (nodes, names, entropy) = match idle.take() {
+            let (nodes, names, entropy, wall_clock) = match idle.take() {
                 Some(Nodes {
                     nodes,
                     names,
                     entropy,
+                    wall_clock,
                     ..
-                }) => (nodes, names, entropy),
-                None => (Vec::new(), Arc::default(), crate::token::Entropy::Os),
+                }) => (nodes, names, entropy, wall_clock),
+                None => (Vec::new(), Arc::default(), crate::token::Entropy::Os, None),
             };
-            Engine::start(nodes, names, entropy, runtime)
+            Engine::start(nodes, names, entropy, wall_clock, runtime)
         });
         Ok(Arc::clone(engine))
     }

@@ -10,7 +10,8 @@ use crate::builder;
 use crate::driver::{engine, watchdog};
 use crate::node::redis::connection;
 use crate::node::{breaker, gate};
-use crate::quorum::{backoff, ledger, renewal};
+use crate::quorum::trust::amnesia;
+use crate::quorum::{backoff, ballot, ledger, renewal};
 
 /// How long the nodes keep a lock that nobody extends: [`Builder::ttl`](crate::Builder::ttl).
 pub const TTL: Duration = builder::DEFAULT_TTL;
@@ -58,9 +59,16 @@ pub const RENEWAL_TICK: Duration = renewal::TICK;
 
 /// The pause before a renewal without a quorum is tried again; it doubles up to a tenth of the ttl.
 pub const RENEWAL_RETRY: Duration = renewal::FIRST_RETRY;
+/// How long after a missing marker a node is looked at again, and how often its marker is read
+/// while there are locks.
+pub const MARKER_LOOK: Duration = amnesia::LOOK;
 
 /// How often the clock is looked at while there are locks.
 pub const CLOCK_LOOK: Duration = watchdog::LOOK;
+
+/// For so long a node remembers the largest ballot of a fenced resource after its last use, or for
+/// four times [`Builder::max_ttl`](crate::Builder::max_ttl) if that is longer.
+pub const SHORTEST_FENCE_TTL: Duration = ballot::SHORTEST_MEMORY;
 
 /// So many commands may wait for one node's answer; beyond it only releases are sent there.
 pub const MAX_UNANSWERED: usize = gate::MAX_UNANSWERED;
@@ -74,6 +82,13 @@ pub const MAX_NODES: usize = builder::MOST_NODES;
 
 /// How many bytes a resource may have, and how many a prefix.
 pub const MAX_RESOURCE_BYTES: usize = builder::LONGEST_RESOURCE;
+
+/// For how long a node that may have lost its data does not vote: `max_ttl` and a hundredth of it,
+/// and 1 s more. See [`RestartGuard`](crate::RestartGuard).
+#[must_use]
+pub fn quarantine(max_ttl: Duration) -> Duration {
+    amnesia::quarantine(max_ttl)
+}
 
 /// How long a round for this ttl waits for votes, unless
 /// [`Builder::round_timeout`](crate::Builder::round_timeout) says otherwise: a tenth of the ttl,

@@ -83,6 +83,9 @@ pub enum InvalidRequest {
     /// The renewal's interval is not shorter than the ttl, or one of its limits is zero.
     #[error("the renewal's interval must be shorter than the ttl, and nothing in it zero")]
     UnsoundRenewal,
+    /// The owner holds the lock without a fencing token, and a nested acquisition asks for one.
+    #[error("the owner holds this lock without a fencing token")]
+    FencedInPlain,
     /// The lease was written by another version, or is damaged.
     #[error("the lease cannot be understood")]
     UnknownLease,

@@ -9,6 +9,7 @@ use crate::driver::cell::Cell;
 use crate::error::{ExtendError, ReleaseError, Unacquired};
 use crate::lease::Lease;
 use crate::lost::Lost;
+use crate::quorum::ballot::FencingToken;
 use crate::quorum::hold::{Hold, LossCause, Removal};
 use crate::quorum::round::Verdict;
 use crate::quorum::validity::Moment;
@@ -82,6 +83,13 @@ impl Guard {
     #[must_use]
     pub fn token(&self) -> &Token {
         self.cell().token()
+    }
+
+    /// What orders this lock among all fenced locks of its resource; `None` if it was not
+    /// [`fenced`](crate::Acquire::fenced). Give it to whatever the lock protects, with every write.
+    #[must_use]
+    pub fn fencing_token(&self) -> Option<FencingToken> {
+        self.cell().peek(Hold::fencing_token)
     }
 
     /// The votes by which the lock was won, with those that came since.

@@ -6,6 +6,8 @@ use std::time::Duration;
 use crate::builder::Config;
 use crate::driver::cell::Cell;
 use crate::error::InvalidRequest;
+use crate::quorum::ballot::{Ballot, FencingToken};
+use crate::quorum::hold::Hold;
 use crate::token::Token;
 
 /// The format that this version writes.
@@ -24,6 +26,7 @@ pub struct Lease {
     prefix: String,
     resource: String,
     token: String,
+    fence: Option<u64>,
     ttl_millis: u64,
 }
 
@@ -34,6 +37,7 @@ impl Lease {
             prefix: config.prefix.clone(),
             resource: resource.into(),
             token: cell.token().as_str().into(),
+            fence: cell.peek(Hold::fencing_token).map(FencingToken::as_u64),
             ttl_millis: u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX),
         }
     }
@@ -48,6 +52,17 @@ impl Lease {
     #[must_use]
     pub const fn ttl(&self) -> Duration {
         Duration::from_millis(self.ttl_millis)
+    }
+
+    /// What orders the lock among all fenced locks of its resource; `None` if it is not fenced.
+    #[must_use]
+    pub fn fencing_token(&self) -> Option<FencingToken> {
+        self.ballot(Duration::ZERO).map(Ballot::token)
+    }
+
+    /// The ballot that the lock was won with, for nodes that remember it for so long.
+    pub(crate) fn ballot(&self, memory: Duration) -> Option<Ballot> {
+        self.fence.map(|number| Ballot::new(number, memory))
     }
 
     /// What stands before the resource in its key.
@@ -70,6 +85,7 @@ impl fmt::Debug for Lease {
         f.debug_struct("Lease")
             .field("prefix", &self.prefix)
             .field("resource", &self.resource)
+            .field("fencing_token", &self.fencing_token())
             .field("ttl", &self.ttl())
             .finish_non_exhaustive()
     }

@@ -50,9 +50,10 @@
 //!
 //! - **No mutual exclusion for a process that is paused.** Whoever is suspended after looking at the
 //!   clock may wake up after its lock has ended. Only the resource itself can refuse a late writer,
-//!   by a fencing token. This version has no fencing tokens yet.
-//! - **No protection, yet, against a node that comes back without its data.** It votes again at once.
-//!   Let nodes persist every write (`appendfsync always`), or keep a restarted node out for `max_ttl`.
+//!   by a fencing token: see [`Acquire::fenced`] and [fencing](docs::fencing).
+//! - **No protection against all nodes losing their data at one time**, unless
+//!   [`RestartGuard::Strict`] is used. One after another they may: a node that may have forgotten
+//!   locks does not vote until those are over. A flush is noticed within about a second.
 //! - **Not proof against eviction, deletion by hand or a node's clock that jumps.** Nodes need
 //!   `maxmemory-policy noeviction`.
 //! - **Not for Redis Cluster, Sentinel or a managed failover group as one node.** A node is an
@@ -100,6 +101,7 @@
 //! # Further reading
 //!
 //! - [`docs::safety`]: what is assumed, what follows, and the six laws with their tests.
+//! - [`docs::fencing`]: how a resource refuses a stale writer.
 //! - [`docs::failure_modes`]: what happens when something breaks.
 //! - [`docs::operations`]: what nodes need, every default with its reason, what a tally tells.
 //! - [`docs::architecture`]: how the code is built.
@@ -137,8 +139,10 @@ pub use self::guard::{Guard, Released};
 pub use self::lease::Lease;
 pub use self::lost::Lost;
 pub use self::owner::Owner;
+pub use self::quorum::ballot::FencingToken;
 pub use self::quorum::hold::LossCause;
 pub use self::quorum::renewal::Renewal;
+pub use self::quorum::trust::amnesia::RestartGuard;
 pub use self::quorum::vote::{NodeError, NodeVote, Refusal, Tally, Unsent, Vote};
 pub use self::request::{Acquire, Acquiring, Wait};
 pub use self::token::Token;

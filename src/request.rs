@@ -15,6 +15,7 @@ use crate::guard::Guard;
 use crate::node::redis::connection::CONNECT_TIMEOUT;
 use crate::owner::{Slots, held};
 use crate::quorum::backoff::Backoff;
+use crate::quorum::ballot;
 use crate::quorum::bug;
 use crate::quorum::hold::Hold;
 use crate::quorum::renewal::Renewal;
@@ -77,11 +78,13 @@ pub struct Acquire {
     wait: Wait,
     renewal: Renewal,
     owner: Option<Arc<Slots>>,
+    fenced: bool,
 }
 
 impl Acquire {
     pub(crate) fn new(redlock: Redlock, resource: String) -> Self {
         let (ttl, wait) = (redlock.config().ttl, redlock.config().wait);
+        let fenced = redlock.config().fenced;
         Self {
             redlock,
             resource,
@@ -89,6 +92,7 @@ impl Acquire {
             wait,
             renewal: Renewal::default(),
             owner: None,
+            fenced,
         }
     }
 
@@ -112,6 +116,31 @@ impl Acquire {
     /// How the lock is kept alive while its guard lives. Default: [`Renewal::every_third`].
     pub const fn renewal(mut self, renewal: Renewal) -> Self {
         self.renewal = renewal;
+        self
+    }
+
+    /// Makes the lock carry a [fencing token](Guard::fencing_token), which is larger than that of
+    /// every fenced lock that was granted on this resource before.
+    ///
+    /// The nodes must allow scripts. All clients of a resource should be fenced: one that is not
+    /// is excluded as ever, but stands outside the order. See
+    /// [`docs::fencing`](crate::docs::fencing).
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn write(_token: u64) {}
+    /// # async fn example(redlock: redlock_quorum::Redlock) -> Result<(), redlock_quorum::AcquireError> {
+    /// let guard = redlock.acquire("invoices").fenced().await?;
+    /// if let Some(token) = guard.fencing_token() {
+    ///     // The database refuses this if it has seen a larger one.
+    ///     write(token.as_u64()).await;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub const fn fenced(mut self) -> Self {
+        self.fenced = true;
         self
     }
 
@@ -187,6 +216,9 @@ impl Acquire {
         if let Some(cause) = guard.loss() {
             return Err(AcquireError::Lost(cause));
         }
+        if self.fenced && guard.fencing_token().is_none() {
+            return Err(InvalidRequest::FencedInPlain.into());
+        }
         if self.ttl <= guard.ttl() {
             return Ok(guard);
         }
@@ -223,7 +255,12 @@ impl Acquire {
             if engine.is_closed() || engine.is_abandoned() {
                 return Err(AcquireError::Closed);
             }
-            let terms = self.redlock.config().terms(self.ttl, self.renewal, engine);
+            let config = self.redlock.config();
+            let ballot = self.fenced.then(|| {
+                let (wall, memory) = (engine.clock().wall_micros(), ballot::memory(config.max_ttl));
+                engine.hints().choose(key, wall, memory)
+            });
+            let terms = config.terms(self.ttl, self.renewal, ballot, engine);
             let token = engine
                 .entropy()
                 .token()

@@ -3,7 +3,10 @@
 //! | event | level | fields | when |
 //! |---|---|---|---|
 //! | `node is up` | info | `node` | a connection has been introduced and takes commands |
-//! | `node is not used` | warn | `node`, `reason`, `error` | the node gets no acquires from here on |
+//! | `node is not used` | warn | `node`, `reason`, `error` | the node gets no acquires from here on; `quarantined` is one of the reasons |
+//! | `node hides its restarts` | warn | `node` | once: `INFO` is denied, so a restart with data goes unseen |
+//! | `node hides its marker` | warn | `node` | once: the key `redlock-quorum:node` is denied, so the node is trusted whatever happens to it |
+//! | `node is used with other settings` | warn | `node`, `ours`, `theirs` | once for each value: another client has another number of nodes or another `max_ttl` (in milliseconds) for this prefix |
 //! | `node may evict locks` | warn | `node` | at a connect: `maxmemory` is set and the policy is not `noeviction` |
 //!
 //! All have the target `redlock_quorum`. There is one event for each change of a node's state, none
@@ -19,6 +22,18 @@ pub(crate) fn node_up(node: &str) {
 
 pub(crate) fn node_not_used(node: &str, reason: Unsent, error: Option<&str>) {
     tracing::warn!(target: TARGET, node, %reason, error, "node is not used");
+}
+
+pub(crate) fn node_info_denied(node: &str) {
+    tracing::warn!(target: TARGET, node, "node hides its restarts");
+}
+
+pub(crate) fn node_marker_denied(node: &str) {
+    tracing::warn!(target: TARGET, node, "node hides its marker");
+}
+
+pub(crate) fn node_settings_differ(node: &str, ours: &str, theirs: &str) {
+    tracing::warn!(target: TARGET, node, ours, theirs, "node is used with other settings");
 }
 
 pub(crate) fn node_evicts(node: &str) {

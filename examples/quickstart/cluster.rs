@@ -6,7 +6,7 @@ use redlock_quorum::redis::{Client, ConnectionAddr, IntoConnectionInfo};
 use redlock_quorum::testkit::fleet::{Flavor, Fleet, Options};
 use redlock_quorum::testkit::memory::{MemoryServer, Restart};
 use redlock_quorum::testkit::proxy::Proxy;
-use redlock_quorum::{Builder, Redlock};
+use redlock_quorum::{Builder, Redlock, RestartGuard};
 
 use super::Error;
 
@@ -81,10 +81,14 @@ impl Cluster {
                 .fold(Redlock::builder(), |builder, (client, _)| {
                     builder.node_client(client.clone())
                 }),
-            Self::Started(fleet, _) => Redlock::builder().nodes(fleet.urls()),
-            Self::InProcess(nodes) => {
-                Redlock::builder().memory_nodes(nodes.iter().map(MemoryServer::link))
-            }
+            // They keep their data, and may vote again as soon as they are back.
+            Self::Started(fleet, _) => fleet
+                .urls()
+                .into_iter()
+                .fold(Redlock::builder(), Builder::persistent_node),
+            Self::InProcess(nodes) => Redlock::builder()
+                .memory_nodes(nodes.iter().map(MemoryServer::link))
+                .restart_guard(RestartGuard::Off),
         })
     }
 

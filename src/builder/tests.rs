@@ -140,9 +140,10 @@ fn the_environment_is_read_and_its_faults_are_told() {
         ("REDLOCK_WAIT", "250ms"),
         ("REDLOCK_PREFIX", "p:"),
         ("REDLOCK_ROUND_TIMEOUT", "70ms"),
-    ])
-    .build()
-    .unwrap();
+        ("REDLOCK_RESTART_GUARD", " Strict"),
+    ]);
+    assert_eq!(redlock.restart_guard, RestartGuard::Strict);
+    let redlock = redlock.build().unwrap();
     let config = redlock.config();
     assert_eq!(
         (config.ttl, config.max_ttl),
@@ -160,4 +161,35 @@ fn the_environment_is_read_and_its_faults_are_told() {
         error.to_string().starts_with("REDLOCK_TTL cannot be read"),
         "{error}"
     );
+    let error = env(&[
+        ("REDLOCK_NODES", "redis://a"),
+        ("REDLOCK_RESTART_GUARD", "on"),
+    ])
+    .build()
+    .unwrap_err();
+    let told = "REDLOCK_RESTART_GUARD is none of observed, strict and off";
+    assert_eq!(error.to_string(), told);
+}
+
+#[test]
+fn a_persistent_node_is_found_by_its_address_or_added() {
+    let marked = |persistent: &[&str]| {
+        let builder = Builder::default().nodes(["redis://a", "redis://user:secret@b:7000/2"]);
+        let mut builder = persistent
+            .iter()
+            .fold(builder, |builder, url| builder.persistent_node(*url));
+        let names = builder.mark_persistent();
+        names.map(|names| (names.into_iter().collect::<Vec<_>>(), builder.nodes.len()))
+    };
+    assert_eq!(marked(&[]).unwrap(), (vec![], 2));
+    let found = marked(&["redis://A:6379/", "redis://b:7000"]).unwrap();
+    assert_eq!(found, (vec!["a:6379".into(), "b:7000".into()], 2));
+    let added = marked(&["redis://c", "redis://c"]).unwrap();
+    assert_eq!(added, (vec!["c:6379".into()], 3));
+    let error = marked(&["http://user:secret@a"]).unwrap_err();
+    assert!(
+        matches!(error, BuildError::InvalidUrl { place: 2, .. }),
+        "{error:?}"
+    );
+    assert!(!error.to_string().contains("secret"));
 }

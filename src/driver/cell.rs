@@ -8,6 +8,7 @@ use tokio::sync::Notify;
 
 use super::engine::Engine;
 use crate::node::{Caller, Link, Request};
+use crate::quorum::ballot::Ballot;
 use crate::quorum::bug;
 use crate::quorum::hold::{Command, Hold, LossCause, Outbox, Reply, Terms};
 use crate::quorum::ledger::News;
@@ -23,6 +24,9 @@ pub(crate) struct Cell {
     // A std mutex: the core never blocks, and nothing is awaited under it.
     state: Mutex<State>,
     acquire: Claims,
+    /// The acquires of a second round, with another ballot than the first.
+    again: Claims,
+    first: Option<Ballot>,
     extension: Mutex<(u32, Claims)>,
     /// Its removal has begun: nothing may set the key any more.
     ended: AtomicBool,
@@ -91,6 +95,8 @@ impl Cell {
                 latest: Moment::default(),
             }),
             acquire: Claims::default(),
+            again: Claims::default(),
+            first: terms.ballot,
             extension: Mutex::default(),
             ended: AtomicBool::new(false),
             changed: Notify::new(),
@@ -230,7 +236,9 @@ impl Cell {
                         .map(|through| (node, News::Finished(through))),
                 );
                 match standing.link {
-                    Link::Up | Link::ReleasesOnly(_) => missed.push((node, News::Up)),
+                    Link::Up | Link::Quarantined { .. } | Link::ReleasesOnly(_) => {
+                        missed.push((node, News::Up));
+                    }
                     Link::Down(Unsent::Closed) => missed.push((node, News::Gone)),
                     Link::Connecting | Link::Down(_) => {}
                 }
@@ -262,6 +270,14 @@ impl Cell {
         settled
     }
 
+    fn acquire_claims(&self, ballot: Option<Ballot>) -> &Claims {
+        if ballot == self.first {
+            &self.acquire
+        } else {
+            &self.again
+        }
+    }
+
     fn extension_claims(&self) -> MutexGuard<'_, (u32, Claims)> {
         self.extension
             .lock()
@@ -284,17 +300,20 @@ impl Caller for Cell {
 
     fn claim(&self, node: usize, command: Command) -> bool {
         match command {
-            Command::Acquire { .. } => self.acquire.claim(node),
+            Command::Acquire { ballot, .. } => self.acquire_claims(ballot).claim(node),
             Command::Extend { number, .. } => {
                 let current = self.extension_claims();
                 current.0 == number && current.1.claim(node)
             }
             Command::Heal { .. } => !self.ended.load(Ordering::Acquire),
-            Command::Release => true,
+            Command::Release | Command::Tombstone { .. } => true,
         }
     }
 
     fn on_reply(self: Arc<Self>, node: usize, command: Command, reply: Reply, at: Option<Moment>) {
+        if let Some(fence) = reply.vote.fence() {
+            self.engine.hints().note(&self.key, fence);
+        }
         self.feed_and(
             at,
             |hold, now, outbox| hold.on_reply(node, command, reply, now, outbox),
@@ -326,6 +345,14 @@ impl Outbox for Post<'_> {
                 *current = (number, Claims::default());
             }
         }
+        if let Command::Acquire {
+            ballot: Some(ballot),
+            ..
+        } = command
+        {
+            let mut hints = self.cell.engine.hints();
+            hints.note(&self.cell.key, ballot.tombstone());
+        }
         let caller = Arc::clone(self.cell);
         self.cell
             .engine
@@ -336,15 +363,19 @@ impl Outbox for Post<'_> {
         self.cell.engine.standing(node).error
     }
 
+    fn is_up(&self, node: usize) -> bool {
+        self.cell.engine.link(node) == Link::Up
+    }
+
     fn withdraw(&mut self, node: usize, command: Command) -> bool {
         match command {
-            Command::Acquire { .. } => self.cell.acquire.withdraw(node),
+            Command::Acquire { ballot, .. } => self.cell.acquire_claims(ballot).withdraw(node),
             Command::Extend { number, .. } => {
                 let current = self.cell.extension_claims();
                 current.0 == number && current.1.withdraw(node)
             }
             // A heal asks when it is written; a release is always wanted.
-            Command::Heal { .. } | Command::Release => false,
+            Command::Heal { .. } | Command::Release | Command::Tombstone { .. } => false,
         }
     }
 

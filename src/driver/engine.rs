@@ -13,7 +13,9 @@ use tokio::time::Sleep;
 use super::cell::Cell;
 use super::watchdog::Watchdog;
 use crate::clock::Clock;
+use crate::node::vigil::Founders;
 use crate::node::{Context, Link, Node, Observer, Request, Standing};
+use crate::quorum::ballot::Hints;
 use crate::quorum::hold::Command;
 use crate::quorum::ledger::News;
 use crate::quorum::trust::Identities;
@@ -30,6 +32,7 @@ pub(crate) struct Engine {
     names: Arc<[Arc<str>]>,
     clock: Arc<Clock>,
     entropy: Arc<Entropy>,
+    hints: Mutex<Hints>,
     runtime: Handle,
     watchdog: Arc<Watchdog>,
     ids: AtomicU64,
@@ -53,23 +56,26 @@ impl Engine {
         nodes: Vec<Box<dyn Node>>,
         names: Arc<[Arc<str>]>,
         entropy: Entropy,
+        wall_clock: Option<u64>,
         runtime: Handle,
     ) -> Arc<Self> {
         let entropy = Arc::new(entropy);
         let identities = Arc::new(Mutex::new(Identities::new(nodes.len())));
+        let founders = Arc::new(Founders::new(nodes.len()));
         let peer = |node| Peer {
             node,
             debtors: Mutex::default(),
             debts: AtomicUsize::new(0),
         };
         let entered = runtime.enter();
-        let clock = Arc::new(Clock::start());
+        let clock = Arc::new(Clock::with_wall(wall_clock));
         drop(entered);
         let engine = Arc::new(Self {
             nodes: nodes.into_iter().map(peer).collect(),
             names,
             clock,
             entropy,
+            hints: Mutex::default(),
             runtime,
             watchdog: Arc::default(),
             ids: AtomicU64::new(0),
@@ -88,6 +94,7 @@ impl Engine {
                 clock: Arc::clone(&engine.clock),
                 entropy: Arc::clone(&engine.entropy),
                 identities: Arc::clone(&identities),
+                founders: Arc::clone(&founders),
             });
         }
         drop(entered);
@@ -111,6 +118,11 @@ impl Engine {
 
     pub(crate) fn entropy(&self) -> &Entropy {
         &self.entropy
+    }
+
+    /// What has been heard of the ballots of others.
+    pub(crate) fn hints(&self) -> MutexGuard<'_, Hints> {
+        self.hints.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn watchdog(&self) -> &Watchdog {
@@ -145,6 +157,11 @@ impl Engine {
         peer.node.submit(request)
     }
 
+    pub(crate) fn link(&self, node: usize) -> Link {
+        let peer = self.nodes.get(node);
+        peer.map_or(Link::Down(Unsent::NotConnected), |peer| peer.node.link())
+    }
+
     pub(crate) fn standing(&self, node: usize) -> Standing {
         self.nodes.get(node).map_or_else(
             || Standing {
@@ -156,15 +173,15 @@ impl Engine {
         )
     }
 
-    /// Waits until a quorum of nodes can be asked, until no node is still connecting, or until
-    /// `limit`: the first round should not be lost to a handshake that takes a moment.
+    /// Waits until a quorum of nodes can be asked, until no more will come up in a moment, or until
+    /// `limit`: the first round should not be lost to a handshake, or to the founding of a new fleet.
     pub(crate) async fn ready(&self, limit: Moment) {
         let decided = || {
             let links = || self.nodes.iter().map(|peer| peer.node.link());
             let up = links().filter(|&link| link == Link::Up).count();
-            up >= validity::quorum(self.nodes.len())
-                || links().all(|link| link != Link::Connecting)
-                || self.is_closed()
+            let undecided = Link::Quarantined { decided: false };
+            let is_coming = |link| link == Link::Connecting || link == undecided;
+            up >= validity::quorum(self.nodes.len()) || !links().any(is_coming) || self.is_closed()
         };
         if decided() {
             return;
@@ -312,6 +329,11 @@ impl Observer for Told {
         if let Some(engine) = self.engine.upgrade() {
             engine.changed.notify_waiters();
         }
+    }
+
+    fn is_busy(&self) -> bool {
+        let engine = self.engine.upgrade();
+        engine.is_some_and(|engine| engine.unsettled() > 0)
     }
 }
 

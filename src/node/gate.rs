@@ -35,7 +35,7 @@ impl Gate {
     pub(crate) fn admit(&self, command: Command) -> Result<(), Unsent> {
         self.lock().link.admits(command)?;
         let out = self.unanswered.fetch_add(1, Ordering::Relaxed);
-        if out >= MAX_UNANSWERED && command != Command::Release {
+        if out >= MAX_UNANSWERED && !command.is_release() {
             self.answered(1);
             return Err(Unsent::QueueFull);
         }
@@ -80,6 +80,7 @@ mod tests {
 
     const ACQUIRE: Command = Command::Acquire {
         ttl: Duration::from_secs(1),
+        ballot: None,
     };
 
     #[test]

@@ -29,7 +29,9 @@ pub use self::log::{CommandKind, Commands, Executed};
 pub use self::pipe::Latency;
 pub use self::server::{Effect, MemoryServer, Restart};
 use super::gate::Gate;
+use super::vigil::Vigil;
 use super::{Context, Link, Node, Request, Standing};
+use crate::quorum::trust::amnesia::Guarding;
 use crate::quorum::vote::Unsent;
 
 /// One client's view of a [`MemoryServer`].
@@ -39,11 +41,12 @@ pub(crate) struct MemoryNode {
     queue: mpsc::UnboundedSender<Request>,
     /// Taken when the node is started.
     submitted: Mutex<Option<mpsc::UnboundedReceiver<Request>>>,
+    guarding: Guarding,
 }
 
 impl MemoryNode {
     /// A node that is not connected yet. Each node needs a link of its own.
-    pub(crate) fn new(network: &MemoryLink) -> Self {
+    pub(crate) fn new(network: &MemoryLink, guarding: Guarding) -> Self {
         let (queue, submitted) = mpsc::unbounded_channel();
         let submitted = Mutex::new(Some(submitted));
         Self {
@@ -51,6 +54,7 @@ impl MemoryNode {
             gate: Arc::new(Gate::new()),
             queue,
             submitted,
+            guarding,
         }
     }
 }
@@ -67,6 +71,7 @@ impl Node for MemoryNode {
             self.network.clone(),
             submitted,
             Arc::clone(&self.gate),
+            Vigil::new(self.guarding, &context),
             context,
         );
         tokio::spawn(self.network.leash().on(Box::pin(driver.run())));

@@ -5,6 +5,7 @@ pub(crate) mod gate;
 #[cfg(feature = "testkit")]
 pub(crate) mod memory;
 pub(crate) mod redis;
+pub(crate) mod vigil;
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -17,12 +18,16 @@ use crate::quorum::validity::Moment;
 use crate::quorum::vote::{Unsent, Vote};
 use crate::token::{Entropy, Token};
 
+use self::vigil::Founders;
+
 /// An independent master.
 ///
 /// What is submitted is written in the order of submission and answered exactly once; nobody can
-/// cancel it. On one connection, replies come in the order of submission. When a connection ends, the
-/// link goes down first, so that nothing is submitted in between; then its unanswered requests are
-/// failed in order, then the news is told; then, over a new connection, requests are taken again.
+/// cancel it. On one connection, replies come in the order of submission, but for releases and
+/// extensions that a server refuses in one form and gets in another: they are overtaken. When a
+/// connection ends, the link goes down first, so that nothing is submitted in between; then its
+/// unanswered requests are failed in order, then the news is told; then, over a new connection,
+/// requests are taken again.
 pub(crate) trait Node: Send + Sync + fmt::Debug {
     /// Begins to connect. Called once, inside the runtime that shall drive the node.
     fn start(&self, context: Context);
@@ -47,6 +52,7 @@ pub(crate) struct Context {
     /// For the jitter of reconnects.
     pub(crate) entropy: Arc<Entropy>,
     pub(crate) identities: Arc<Mutex<Identities>>,
+    pub(crate) founders: Arc<Founders>,
 }
 
 /// How things stand between us and a node.
@@ -66,6 +72,11 @@ pub(crate) enum Link {
     Connecting,
     /// It takes everything.
     Up,
+    /// It takes everything but acquires: it may have forgotten what it granted.
+    Quarantined {
+        /// Is it known how long that lasts? If not, it may be over at any moment.
+        decided: bool,
+    },
     /// It takes releases only.
     ReleasesOnly(Unsent),
     /// It takes nothing.
@@ -76,7 +87,9 @@ impl Link {
     /// May a request with this command be submitted?
     pub(crate) const fn admits(self, command: Command) -> Result<(), Unsent> {
         match (self, command) {
-            (Self::Connecting | Self::Up, _) | (Self::ReleasesOnly(_), Command::Release) => Ok(()),
+            (Self::Quarantined { .. }, Command::Acquire { .. }) => Err(Unsent::Quarantined),
+            (Self::Connecting | Self::Up | Self::Quarantined { .. }, _) => Ok(()),
+            (Self::ReleasesOnly(_), command) if command.is_release() => Ok(()),
             (Self::ReleasesOnly(reason) | Self::Down(reason), _) => Err(reason),
         }
     }
@@ -87,6 +100,8 @@ pub(crate) trait Observer: Send + Sync {
     fn on_news(&self, news: News);
     /// The link has changed.
     fn on_link(&self);
+    /// Does the client hold or wait for any lock?
+    fn is_busy(&self) -> bool;
 }
 
 /// Who a request belongs to.

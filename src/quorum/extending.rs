@@ -12,7 +12,10 @@ use super::round::{Round, Verdict};
 use super::validity::{self, Moment};
 use super::vote::{Unsent, Vote};
 
-#[derive(Debug)]
+#[cfg(test)]
+mod outlook;
+
+#[derive(Clone, Debug)]
 pub(super) struct Extending {
     current: Option<Extension>,
     /// How long a renewal's round waits for votes.
@@ -24,9 +27,11 @@ pub(super) struct Extending {
     /// Somebody waits for the end of this one.
     by_hand: Option<u32>,
     ended: Option<Extended>,
+    /// Where the latest confirmed extension may still be unwritten.
+    late: Vec<(usize, Command)>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Extension {
     round: Round,
     decide_by: Moment,
@@ -50,6 +55,7 @@ impl Extending {
             healing: None,
             by_hand: None,
             ended: None,
+            late: Vec::new(),
         }
     }
 
@@ -85,23 +91,36 @@ impl Hold {
     }
 
     fn begin_extension(&mut self, ttl: Duration, now: Moment, outbox: &mut dyn Outbox) -> u32 {
+        self.withdraw_late(outbox);
         let number = self.extending.number.wrapping_add(1);
         self.extending.number = number;
         self.extending.healing = None;
         let mut round = Round::new(self.ledger.len(), now, ttl);
-        self.ledger.on_extension_sent(ttl);
+        self.ledger.on_extension_begun(ttl);
+        let extend = self.extension(ttl, number);
         let mut verdict = None;
         for node in 0..self.ledger.len() {
-            if let Err(reason) = outbox.submit(node, Command::Extend { ttl, number }) {
-                let trouble = outbox.trouble(node);
-                let decided = round.on_vote(node, Vote::Unsent(reason), trouble, now);
-                verdict = verdict.or(decided);
+            match outbox.submit(node, extend) {
+                Ok(()) => self.ledger.on_extension_sent(node),
+                Err(reason) => {
+                    let trouble = outbox.trouble(node);
+                    let decided = round.on_vote(node, Vote::Unsent(reason), trouble, now);
+                    verdict = verdict.or(decided);
+                }
             }
         }
         let decide_by = now.after(self.extending.round_timeout);
         self.extending.current = Some(Extension { round, decide_by });
         self.on_extension_verdict(verdict, now, outbox);
         number
+    }
+
+    pub(super) const fn extension(&self, ttl: Duration, number: u32) -> Command {
+        Command::Extend {
+            ttl,
+            number,
+            ballot: self.balloting.current,
+        }
     }
 
     pub(super) fn on_extension_vote(
@@ -144,7 +163,17 @@ impl Hold {
         let current = self.extending.current.as_mut();
         let verdict = current.and_then(|extension| extension.round.on_timeout(now));
         self.on_extension_verdict(verdict, now, outbox);
+        self.withdraw_late(outbox);
         self.extending.healing = None;
+    }
+
+    /// Takes back what is still unwritten of an extension that was confirmed without it.
+    fn withdraw_late(&mut self, outbox: &mut dyn Outbox) {
+        for (node, command) in std::mem::take(&mut self.extending.late) {
+            if outbox.withdraw(node, command) {
+                self.ledger.on_extension_withdrawn(node);
+            }
+        }
     }
 
     fn on_extension_verdict(
@@ -177,9 +206,17 @@ impl Hold {
                 self.renewing.on_failed(now);
             }
         }
+        let command = self.extension(ttl, number);
         for node in 0..self.ledger.len() {
-            if round.is_pending(node) && outbox.withdraw(node, Command::Extend { ttl, number }) {
+            if !round.is_pending(node) {
+                continue;
+            }
+            if confirmed && outbox.is_up(node) {
+                // It is extended a little later, as long as the lock is held.
+                self.extending.late.push((node, command));
+            } else if outbox.withdraw(node, command) {
                 round.on_vote(node, Vote::Unsent(Unsent::Decided), None, now);
+                self.ledger.on_extension_withdrawn(node);
             }
         }
         if self.extending.by_hand == Some(number) {
@@ -205,6 +242,7 @@ impl Hold {
     fn heal(&mut self, node: usize, outbox: &mut dyn Outbox) {
         let command = Command::Heal {
             ttl: self.renewing.ttl(),
+            ballot: self.balloting.current,
         };
         if self.ledger.lacks(node) && outbox.submit(node, command).is_ok() {
             self.ledger.on_acquire_sent(node);

@@ -7,6 +7,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::ballot::Ballot;
+use super::balloting::Balloting;
 use super::extending::Extending;
 use super::ledger::{Carrier, Ledger, News};
 use super::renewal::{Renewal, Renewing};
@@ -14,22 +16,49 @@ use super::round::{Round, Verdict};
 use super::validity::{self, Moment};
 use super::vote::{Unsent, Vote};
 
+#[cfg(test)]
+pub(super) mod outlook;
+
 /// What is asked of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Command {
     Acquire {
         ttl: Duration,
+        ballot: Option<Ballot>,
     },
     /// The number tells one extension of a lock from the next.
     Extend {
         ttl: Duration,
         number: u32,
+        ballot: Option<Ballot>,
     },
     /// Sets a key again that a node lacks, while a quorum has it. It never counts.
     Heal {
         ttl: Duration,
+        ballot: Option<Ballot>,
     },
     Release,
+    /// A release after which no acquire or heal with this ballot, or a smaller one, does anything.
+    Tombstone {
+        ballot: Ballot,
+    },
+}
+
+impl Command {
+    pub(crate) const fn is_release(self) -> bool {
+        matches!(self, Self::Release | Self::Tombstone { .. })
+    }
+
+    /// What a fenced command carries.
+    pub(crate) const fn ballot(self) -> Option<Ballot> {
+        match self {
+            Self::Acquire { ballot, .. }
+            | Self::Extend { ballot, .. }
+            | Self::Heal { ballot, .. } => ballot,
+            Self::Tombstone { ballot } => Some(ballot),
+            Self::Release => None,
+        }
+    }
 }
 
 /// A node's answer to a command, exactly one for each that was submitted.
@@ -47,6 +76,10 @@ pub(crate) trait Outbox {
     /// What went wrong at a node that has just refused a command, in one line, where it is known.
     fn trouble(&self, _node: usize) -> Option<Arc<str>> {
         None
+    }
+    /// Is a command for this node about to be written? Not while its first handshake is under way.
+    fn is_up(&self, _node: usize) -> bool {
+        true
     }
     /// Takes an acquire or an extension back if it is still unwritten; no reply follows then.
     fn withdraw(&mut self, node: usize, command: Command) -> bool;
@@ -116,7 +149,7 @@ pub(crate) struct Removal {
 
 /// How a hold begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Opening {
+pub(super) enum Opening {
     /// By a new key. If it fails, whatever may be there of it is removed.
     Acquire,
     /// By an extension of a key that somebody else may have set. If it fails, the key is left alone.
@@ -131,18 +164,23 @@ pub(crate) struct Terms {
     pub(crate) renewal: Renewal,
     /// For the jitter of renewals.
     pub(crate) jitter: u64,
+    /// If it is fenced.
+    pub(crate) ballot: Option<Ballot>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Hold {
     pub(super) phase: Phase,
-    round: Round,
+    pub(super) round: Round,
+    pub(super) balloting: Balloting,
+    /// When its acquisition is decided at the latest.
+    pub(super) decide_by: Moment,
     round_timeout: Duration,
     pub(super) ledger: Ledger,
     pub(super) valid_until: Moment,
     pub(super) extending: Extending,
     pub(super) renewing: Renewing,
-    opening: Opening,
+    pub(super) opening: Opening,
     lost: Option<LossCause>,
     deleted: usize,
     timed_out: bool,
@@ -155,10 +193,13 @@ impl Hold {
             round_timeout,
             renewal,
             jitter,
+            ballot,
         } = *terms;
         Self {
             phase: Phase::Acquiring,
             round: Round::new(nodes, Moment::default(), ttl),
+            balloting: Balloting::new(ballot),
+            decide_by: Moment::default(),
             round_timeout,
             ledger: Ledger::new(nodes, ttl),
             valid_until: Moment::default(),
@@ -173,7 +214,9 @@ impl Hold {
 
     /// Begins the round at `now`, which must have been read just before (law 1).
     pub(crate) fn start(&mut self, now: Moment, outbox: &mut dyn Outbox) {
-        self.open(now, outbox);
+        self.decide_by = now.after(self.round_timeout);
+        self.round.begin(now);
+        self.ask(now, outbox);
     }
 
     /// Takes over a lock that was detached elsewhere: one extension round, in which any node may
@@ -181,7 +224,7 @@ impl Hold {
     pub(crate) fn attach(&mut self, now: Moment, outbox: &mut dyn Outbox) {
         self.opening = Opening::Attach;
         self.ledger.assume_everywhere();
-        self.open(now, outbox);
+        self.start(now, outbox);
     }
 
     /// Releases a lock that was detached elsewhere.
@@ -192,35 +235,9 @@ impl Hold {
         self.end(LossCause::Released, now, outbox);
     }
 
-    fn open(&mut self, now: Moment, outbox: &mut dyn Outbox) {
-        self.round.begin(now);
-        let mut unsent = Vec::new();
-        for node in 0..self.ledger.len() {
-            match outbox.submit(node, self.opening_command()) {
-                Ok(()) if self.opening == Opening::Acquire => self.ledger.on_acquire_sent(node),
-                Ok(()) => {}
-                Err(reason) => unsent.push((node, reason, outbox.trouble(node))),
-            }
-        }
-        for (node, reason, trouble) in unsent {
-            let vote = Vote::Unsent(reason);
-            let verdict = self.round.on_vote(node, vote, trouble, now);
-            self.on_verdict(verdict, now, outbox);
-        }
-    }
-
-    const fn opening_command(&self) -> Command {
-        let ttl = self.round.ttl();
-        match self.opening {
-            Opening::Acquire => Command::Acquire { ttl },
-            // Extensions of the hold itself have numbers from 1.
-            Opening::Attach => Command::Extend { ttl, number: 0 },
-        }
-    }
-
     /// Makes the round older than it is: a deliberate mistake.
     #[cfg(feature = "testkit")]
-    pub(crate) const fn backdate(&mut self, started_at: Moment) {
+    pub(crate) fn backdate(&mut self, started_at: Moment) {
         self.round.begin(started_at);
     }
 
@@ -320,7 +337,7 @@ impl Hold {
     /// When `on_deadline` has something to do, unless another input comes first.
     pub(crate) fn next_deadline(&self) -> Option<Moment> {
         let own = match self.phase {
-            Phase::Acquiring => Some(self.decide_by()),
+            Phase::Acquiring => Some(self.decide_by),
             Phase::Held => {
                 let next = self.extending.decide_by().or_else(|| self.renewing.due());
                 Some(next.map_or_else(|| self.loss_at(), |at| at.min(self.loss_at())))
@@ -334,10 +351,6 @@ impl Hold {
             .into_iter()
             .flatten()
             .min()
-    }
-
-    fn decide_by(&self) -> Moment {
-        self.round.started_at().after(self.round_timeout)
     }
 
     pub(crate) fn on_reply(
@@ -355,10 +368,14 @@ impl Hold {
         } = reply;
         let reported = self.has_report();
         match command {
-            Command::Acquire { .. } => {
+            Command::Acquire { ballot, .. } => {
                 self.ledger.on_acquire_reply(node, vote, carrier);
-                let verdict = self.round.on_vote(node, vote, error, now);
-                self.on_verdict(verdict, now, outbox);
+                self.balloting.hear(vote);
+                // A vote for an earlier ballot does not count.
+                if ballot == self.balloting.current {
+                    let verdict = self.round.on_vote(node, vote, error, now);
+                    self.on_verdict(verdict, now, outbox);
+                }
             }
             Command::Extend { number: 0, .. } => {
                 self.ledger.on_extension_reply(node, vote, carrier);
@@ -370,7 +387,7 @@ impl Hold {
                 self.on_extension_vote(node, number, vote, error, now, outbox);
             }
             Command::Heal { .. } => self.ledger.on_acquire_reply(node, vote, carrier),
-            Command::Release => {
+            Command::Release | Command::Tombstone { .. } => {
                 if vote == Vote::Granted {
                     self.deleted = self.deleted.saturating_add(1);
                 }
@@ -400,7 +417,7 @@ impl Hold {
 
     pub(crate) fn on_deadline(&mut self, now: Moment, outbox: &mut dyn Outbox) {
         match self.phase {
-            Phase::Acquiring if now >= self.decide_by() => {
+            Phase::Acquiring if now >= self.decide_by => {
                 let verdict = self.round.on_timeout(now);
                 self.on_verdict(verdict, now, outbox);
             }
@@ -465,9 +482,17 @@ impl Hold {
         self.end(cause, now, outbox);
     }
 
-    fn on_verdict(&mut self, verdict: Option<Verdict>, now: Moment, outbox: &mut dyn Outbox) {
+    pub(super) fn on_verdict(
+        &mut self,
+        verdict: Option<Verdict>,
+        now: Moment,
+        outbox: &mut dyn Outbox,
+    ) {
         let Some(verdict) = verdict else { return };
         if self.phase != Phase::Acquiring {
+            return;
+        }
+        if verdict == Verdict::Contended && self.ballot_again(now, outbox) {
             return;
         }
         if verdict == Verdict::Won {
@@ -478,7 +503,9 @@ impl Hold {
                 self.round.started_at()
             };
             self.prolong(counts_from, self.round.ttl());
-            self.withdraw_opening(now, outbox);
+            // A node that is up gets the key a little later: the more nodes have it, the more may be
+            // lost. Nothing waits in a queue for a node that is not.
+            self.withdraw_opening(now, outbox, |node, outbox| !outbox.is_up(node));
         } else {
             if bug!(NoCleanup) {
                 self.ledger.forget();
@@ -516,7 +543,7 @@ impl Hold {
         self.phase = Phase::Releasing {
             report_by: now.after(self.round_timeout),
         };
-        self.withdraw_opening(now, outbox);
+        self.withdraw_opening(now, outbox, |_, _| true);
         self.renewing.stop();
         self.abandon_extension(now, outbox);
         self.ledger.remove(outbox);
@@ -525,18 +552,5 @@ impl Hold {
             self.ledger.end_early(now);
         }
         outbox.wake();
-    }
-
-    fn withdraw_opening(&mut self, now: Moment, outbox: &mut dyn Outbox) {
-        for node in 0..self.ledger.len() {
-            if self.round.is_pending(node) && outbox.withdraw(node, self.opening_command()) {
-                let vote = Vote::Unsent(Unsent::Decided);
-                if self.opening == Opening::Acquire {
-                    self.ledger
-                        .on_acquire_reply(node, vote, Carrier::NotWritten);
-                }
-                self.round.on_vote(node, vote, None, now);
-            }
-        }
     }
 }

@@ -11,9 +11,13 @@
 
 use std::time::Duration;
 
+use super::ballot::Ballot;
 use super::hold::{Command, Outbox};
 use super::validity::Moment;
 use super::vote::{Unsent, Vote};
+
+#[cfg(test)]
+mod outlook;
 
 /// One connection of one node; later ones have larger numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -65,13 +69,17 @@ enum Removal {
 #[derive(Clone, Debug)]
 struct Entry {
     presence: Presence,
-    /// The acquire is on its way.
-    pending: bool,
+    /// So many acquires and heals are on their way.
+    pending: u8,
     /// The newest broken connection on which something of ours is left that may still be executed,
     /// at any time: an acquire, a heal, or an extension, which lengthens a key's life.
     unfinished: Option<ConnectionId>,
     /// The same for acquires and heals alone: they create the key.
     straggler: Option<ConnectionId>,
+    /// How many extensions are in flight; and how many of them, the first, may have been executed
+    /// before a straggler was: that they found no key proves nothing.
+    extensions: usize,
+    overtaken_extensions: usize,
     removal: Removal,
     /// There was a straggler when the release was submitted: its answer proves nothing yet.
     overtaken: bool,
@@ -85,15 +93,19 @@ pub(crate) struct Ledger {
     ttl: Duration,
     /// The key was set by another client, whose stragglers we cannot know.
     inherited: bool,
+    /// The largest ballot any command of this lock has carried.
+    ballot: Option<Ballot>,
 }
 
 impl Ledger {
     pub(crate) fn new(nodes: usize, ttl: Duration) -> Self {
         let entry = Entry {
             presence: Presence::Absent,
-            pending: false,
+            pending: 0,
             unfinished: None,
             straggler: None,
+            extensions: 0,
+            overtaken_extensions: 0,
             removal: Removal::None,
             overtaken: false,
             give_up_at: None,
@@ -102,7 +114,13 @@ impl Ledger {
             entries: vec![entry; nodes],
             ttl,
             inherited: false,
+            ballot: None,
         }
+    }
+
+    /// From now on this ballot, larger than any before, is carried.
+    pub(super) const fn on_ballot(&mut self, ballot: Option<Ballot>) {
+        self.ballot = ballot;
     }
 
     /// Any node may have the key, or get it yet: somebody else has set it.
@@ -172,7 +190,7 @@ impl Ledger {
     /// An acquire or a heal has been submitted to this node.
     pub(crate) fn on_acquire_sent(&mut self, node: usize) {
         if let Some(entry) = self.entries.get_mut(node) {
-            entry.pending = true;
+            entry.pending = entry.pending.saturating_add(1);
         }
     }
 
@@ -181,7 +199,7 @@ impl Ledger {
         let Some(entry) = self.entries.get_mut(node) else {
             return;
         };
-        entry.pending = false;
+        entry.pending = entry.pending.saturating_sub(1);
         entry.carry(carrier);
         if let Carrier::Broken(connection) = carrier {
             entry.straggler = entry.straggler.max(Some(connection));
@@ -191,9 +209,9 @@ impl Ledger {
             Vote::Unknown if bug!(UnknownIsRefused) => Presence::Absent,
             Vote::Unknown => Presence::Maybe,
             _ if entry.straggler.is_some() => Presence::Maybe,
-            Vote::Held { .. } | Vote::Stale { .. } | Vote::Refused(_) | Vote::Unsent(_) => {
-                Presence::Absent
-            }
+            Vote::Held { .. } => Presence::Absent,
+            // As it was: a smaller ballot may have put it there.
+            Vote::Stale { .. } | Vote::Refused(_) | Vote::Unsent(_) => entry.presence,
         };
     }
 
@@ -204,9 +222,21 @@ impl Ledger {
             .is_some_and(|entry| !entry.is_possible())
     }
 
-    /// An extension of `ttl` has been submitted.
-    pub(crate) fn on_extension_sent(&mut self, ttl: Duration) {
+    /// An extension of `ttl` begins.
+    pub(crate) fn on_extension_begun(&mut self, ttl: Duration) {
         self.ttl = self.ttl.max(ttl);
+    }
+
+    /// An extension has been submitted to this node.
+    pub(crate) fn on_extension_sent(&mut self, node: usize) {
+        if let Some(entry) = self.entries.get_mut(node) {
+            entry.extensions = entry.extensions.saturating_add(1);
+        }
+    }
+
+    /// An extension was taken back before it was written.
+    pub(crate) fn on_extension_withdrawn(&mut self, node: usize) {
+        self.on_extension_reply(node, Vote::Unsent(Unsent::Decided), Carrier::NotWritten);
     }
 
     pub(crate) fn on_extension_reply(&mut self, node: usize, vote: Vote, carrier: Carrier) {
@@ -214,11 +244,12 @@ impl Ledger {
             return;
         };
         entry.carry(carrier);
+        let is_doubtful = entry.on_extension_over(carrier);
         match vote {
             Vote::Granted => entry.presence = Presence::Present,
-            // A straggler may still bring the key back.
+            // A straggler may still bring the key back, or has done so since.
             Vote::Held { .. } | Vote::Stale { .. }
-                if entry.straggler.is_none() && !entry.pending =>
+                if !is_doubtful && entry.straggler.is_none() && entry.pending == 0 =>
             {
                 entry.presence = Presence::Absent;
             }
@@ -232,14 +263,15 @@ impl Ledger {
 
     /// Begins the removal everywhere. A second call is a no-op.
     pub(crate) fn remove(&mut self, outbox: &mut dyn Outbox) {
+        let ballot = self.ballot;
         for (node, entry) in self.entries.iter_mut().enumerate() {
             if entry.removal != Removal::None {
                 continue;
             }
-            if bug!(PendingForgotten) && entry.pending {
+            if bug!(PendingForgotten) && entry.pending > 0 {
                 entry.settle();
             } else if entry.is_possible() || self.inherited {
-                entry.send_release(node, outbox);
+                entry.send_release(node, ballot, outbox);
             } else {
                 entry.removal = Removal::Settled;
             }
@@ -262,7 +294,7 @@ impl Ledger {
         now: Moment,
         outbox: &mut dyn Outbox,
     ) {
-        let ttl = self.ttl;
+        let (ttl, ballot) = (self.ttl, self.ballot);
         let Some(entry) = self.entries.get_mut(node) else {
             return;
         };
@@ -284,7 +316,7 @@ impl Ledger {
                 } else if entry.straggler.is_some() {
                     entry.removal = Removal::AwaitingFinish;
                 } else {
-                    entry.send_release(node, outbox);
+                    entry.send_release(node, ballot, outbox);
                 }
             }
             Carrier::Answered(_) => {
@@ -302,26 +334,28 @@ impl Ledger {
         now: Moment,
         outbox: &mut dyn Outbox,
     ) {
-        let ttl = self.ttl;
+        let (ttl, ballot) = (self.ttl, self.ballot);
         let Some(entry) = self.entries.get_mut(node) else {
             return;
         };
         match news {
             News::Finished(through) => {
+                if entry.straggler.is_some() {
+                    entry.overtaken_extensions = entry.extensions;
+                }
                 for left in [&mut entry.straggler, &mut entry.unfinished] {
                     *left = left.filter(|&connection| connection > through);
                 }
-                // A release in flight may have an extension before it: its own answer tells more.
-                if !matches!(entry.removal, Removal::None | Removal::InFlight) {
+                if entry.removal != Removal::None {
                     entry.outlive(now, ttl);
                 }
                 if entry.removal == Removal::AwaitingFinish && entry.straggler.is_none() {
-                    entry.send_release(node, outbox);
+                    entry.send_release(node, ballot, outbox);
                 }
             }
             News::Up => {
                 if entry.removal == Removal::AwaitingConnection {
-                    entry.send_release(node, outbox);
+                    entry.send_release(node, ballot, outbox);
                 }
             }
             News::Gone => {
@@ -334,6 +368,7 @@ impl Ledger {
     }
 
     pub(crate) fn on_deadline(&mut self, now: Moment, outbox: &mut dyn Outbox) {
+        let ballot = self.ballot;
         for (node, entry) in self.entries.iter_mut().enumerate() {
             if matches!(entry.removal, Removal::None | Removal::Settled) {
                 continue;
@@ -341,7 +376,7 @@ impl Ledger {
             if entry.give_up_at.is_some_and(|at| at <= now) {
                 entry.settle();
             } else if matches!(entry.removal, Removal::RetryAt(at) if at <= now) {
-                entry.send_release(node, outbox);
+                entry.send_release(node, ballot, outbox);
             }
         }
     }
@@ -349,7 +384,7 @@ impl Ledger {
 
 impl Entry {
     fn is_possible(&self) -> bool {
-        self.pending || self.presence != Presence::Absent
+        self.pending > 0 || self.presence != Presence::Absent
     }
 
     fn deadline(&self) -> Option<Moment> {
@@ -371,18 +406,39 @@ impl Entry {
         }
     }
 
-    /// Nothing that was sent before `now` is executed later, unless something is unfinished: so one
-    /// ttl from now the key has expired by itself.
+    /// An extension is not in flight any more. Is it doubtful that it found the key as it is now?
+    fn on_extension_over(&mut self, carrier: Carrier) -> bool {
+        let is_doubtful = self.overtaken_extensions > 0;
+        self.extensions = self.extensions.saturating_sub(1);
+        // What was not written is not the first of them, and there may be none left.
+        let others = if carrier == Carrier::NotWritten {
+            self.overtaken_extensions
+        } else {
+            self.overtaken_extensions.saturating_sub(1)
+        };
+        self.overtaken_extensions = others.min(self.extensions);
+        is_doubtful
+    }
+
+    /// If nothing of ours is in flight or left on a broken connection, nothing is executed after
+    /// `now`: one ttl later the key has expired by itself.
     fn outlive(&mut self, now: Moment, ttl: Duration) {
-        if self.unfinished.is_none() {
+        if self.unfinished.is_none() && self.pending == 0 && self.extensions == 0 {
             let at = now.after(ttl);
             self.give_up_at = Some(self.give_up_at.map_or(at, |earlier| earlier.min(at)));
         }
     }
 
-    fn send_release(&mut self, node: usize, outbox: &mut dyn Outbox) {
-        self.overtaken = self.straggler.is_some();
-        self.removal = match outbox.submit(node, Command::Release) {
+    /// Where something of ours is unanswered, a fenced lock's release is a tombstone: what comes
+    /// after it, however late, does nothing.
+    fn send_release(&mut self, node: usize, ballot: Option<Ballot>, outbox: &mut dyn Outbox) {
+        let unanswered = self.pending > 0 || self.straggler.is_some();
+        let (release, is_final) = match ballot {
+            Some(ballot) if unanswered => (Command::Tombstone { ballot }, true),
+            Some(_) | None => (Command::Release, false),
+        };
+        self.overtaken = self.straggler.is_some() && !is_final;
+        self.removal = match outbox.submit(node, release) {
             Ok(()) => Removal::InFlight,
             // The news of that may have come before there was anything to remove.
             Err(Unsent::Closed) => Removal::Settled,
@@ -392,7 +448,7 @@ impl Entry {
 
     fn settle(&mut self) {
         self.presence = Presence::Absent;
-        self.pending = false;
+        self.pending = 0;
         self.removal = Removal::Settled;
     }
 }

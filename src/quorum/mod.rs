@@ -41,6 +41,8 @@ macro_rules! bug {
 pub(crate) use bug;
 
 pub(crate) mod backoff;
+pub(crate) mod ballot;
+pub(crate) mod balloting;
 pub(crate) mod extending;
 pub(crate) mod hold;
 #[cfg(feature = "testkit")]
@@ -48,11 +50,14 @@ pub(crate) mod keyspace;
 pub(crate) mod ledger;
 pub(crate) mod renewal;
 pub(crate) mod round;
+pub(crate) mod rule;
 #[cfg(feature = "testkit")]
 pub(crate) mod sabotage;
 pub(crate) mod trust;
 pub(crate) mod validity;
 pub(crate) mod vote;
 
+#[cfg(test)]
+mod model;
 #[cfg(test)]
 mod tests;

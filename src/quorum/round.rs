@@ -126,6 +126,14 @@ impl Round {
         self.decide(now, true)
     }
 
+    /// Would a quorum grant it, as far as is known, if only its ballot were larger?
+    pub(super) fn a_larger_ballot_could_win(&self) -> bool {
+        let stale = |cast: &&Cast| matches!(cast.vote, Some(Vote::Stale { .. }));
+        let stale = self.ballots.iter().filter(stale).count();
+        let possible = self.granted.saturating_add(self.pending);
+        stale > 0 && possible.saturating_add(stale) >= self.quorum
+    }
+
     fn decide(&mut self, now: Moment, out_of_time: bool) -> Option<Verdict> {
         if self.verdict.is_some() {
             return None;

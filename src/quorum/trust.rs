@@ -1,4 +1,14 @@
 //! Which nodes may vote: decided from facts that a node's driver has read.
+//!
+//! One server has one vote ([`Identities`]), and a server that may have forgotten what it granted has
+//! none until that is over ([`amnesia`]). What a server remembers, it remembers with its
+//! [`marker`]; nodes that never had one are new, if all are ([`founding`]).
+
+pub(crate) mod amnesia;
+pub(crate) mod founding;
+pub(crate) mod marker;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 
@@ -34,29 +44,5 @@ impl Identities {
             *own = Some(run_id.into());
         }
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn one_server_speaks_through_one_address() {
-        let mut identities = Identities::new(3);
-        assert_eq!(identities.admit(1, "a"), Ok(()));
-        assert_eq!(identities.admit(0, "a"), Err(1));
-        assert_eq!(
-            identities.admit(1, "a"),
-            Ok(()),
-            "a reconnect is no duplicate"
-        );
-        assert_eq!(identities.admit(2, "b"), Ok(()));
-        assert_eq!(
-            identities.admit(1, "c"),
-            Ok(()),
-            "another server answers there now"
-        );
-        assert_eq!(identities.admit(0, "a"), Ok(()));
     }
 }

@@ -12,13 +12,13 @@ pub enum Vote {
     Granted,
     /// Somebody else's key is there; to an extension or a release: ours is not.
     Held {
-        /// How long the other key still lives, as far as the node told; in this version, never.
+        /// How long the other key still lives, as far as the node told: only to a fenced command.
         ttl: Option<Duration>,
-        /// The largest ballot the node has accepted, as far as the node told; in this version, never.
+        /// The largest ballot the node has accepted, as far as the node told: only to a fenced command.
         fence: Option<u64>,
     },
-    /// The lock is free, but the ballot is not larger than one the node has accepted. Does not occur
-    /// in this version, which has no ballots.
+    /// Nobody else's key is there, but the ballot is not larger than one the node has accepted. Only
+    /// a fenced command is answered so.
     Stale {
         /// The largest ballot the node has accepted.
         fence: u64,
@@ -37,6 +37,15 @@ impl Vote {
     #[must_use]
     pub const fn is_contention(self) -> bool {
         matches!(self, Self::Held { .. } | Self::Stale { .. })
+    }
+
+    /// The largest ballot that the node has accepted, as far as it told.
+    pub(crate) const fn fence(self) -> Option<u64> {
+        match self {
+            Self::Held { fence, .. } => fence,
+            Self::Stale { fence } => Some(fence),
+            Self::Granted | Self::Refused(_) | Self::Unsent(_) | Self::Unknown => None,
+        }
     }
 }
 
@@ -118,8 +127,8 @@ pub enum Unsent {
     BreakerOpen,
     /// Too many commands, or too many releases, were waiting for the node's answer.
     QueueFull,
-    /// The node restarted, or lost its data, too lately to be trusted. Does not occur in this
-    /// version: such a node votes again at once.
+    /// The node restarted, lost its data or is new among others, too lately for its votes to be
+    /// trusted: see [`RestartGuard`](crate::RestartGuard).
     Quarantined,
     /// The same server already speaks through another address of the list: whichever was connected
     /// first. It is told by `INFO`; where that is denied, it is not noticed.

@@ -3,6 +3,8 @@
 
 // `cfg(test)` always holds here: it tells clippy that the helpers are test code, too.
 #[cfg(test)]
+mod amnesia;
+#[cfg(test)]
 mod chaos;
 #[cfg(test)]
 mod dropped;

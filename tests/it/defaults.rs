@@ -55,6 +55,8 @@ fn the_table_of_defaults_is_true() {
                 round(600 * second)
             ),
         ),
+        ("quarantine", "`max_ttl`, a hundredth of it and 1 s".into()),
+        ("MARKER_LOOK", told(defaults::MARKER_LOOK)),
         ("CONNECT_TIMEOUT", told(defaults::CONNECT_TIMEOUT)),
         ("SHORTEST_RECONNECT", told(defaults::SHORTEST_RECONNECT)),
         ("LONGEST_RECONNECT", told(defaults::LONGEST_RECONNECT)),
@@ -70,6 +72,7 @@ fn the_table_of_defaults_is_true() {
         ("RENEWAL_RETRY", told(defaults::RENEWAL_RETRY)),
         ("CLOCK_LOOK", told(defaults::CLOCK_LOOK)),
         ("MAX_UNANSWERED", grouped(defaults::MAX_UNANSWERED)),
+        ("SHORTEST_FENCE_TTL", told(defaults::SHORTEST_FENCE_TTL)),
         ("MAX_DEBTS", grouped(defaults::MAX_DEBTS)),
         ("MAX_NODES", grouped(defaults::MAX_NODES)),
         (
@@ -80,6 +83,9 @@ fn the_table_of_defaults_is_true() {
     .map(|(name, value)| (name.to_owned(), value));
     assert_eq!(table(), expected);
     assert_eq!(defaults::renewal_interval(9 * second), 3 * second);
+    let quarantine = |max_ttl| told(defaults::quarantine(max_ttl));
+    assert_eq!(quarantine(defaults::MAX_TTL), "61600 ms");
+    assert_eq!(quarantine(100 * second), "102 s");
     assert_eq!(round(10 * second), "1 s", "a tenth");
     assert_eq!(round(2 * second), "200 ms", "a tenth");
     assert_eq!(round(Duration::from_millis(20)), "10 ms", "half the ttl");
@@ -117,5 +123,8 @@ fn a_client_without_settings_has_the_defaults() {
     }
     let shown = format!(" wait: For({:?}),", defaults::WAIT);
     assert!(settings.contains(&shown), "{shown} in {settings}");
-    assert!(settings.contains(" round_timeout: None "), "{settings}");
+    assert!(
+        settings.contains(" round_timeout: None, fenced: false "),
+        "{settings}"
+    );
 }

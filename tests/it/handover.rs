@@ -147,3 +147,22 @@ async fn a_lease_travels_as_text() {
     }
     assert!(redlock.attach(back).await.is_ok());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_fenced_lock_keeps_its_token_on_the_way() {
+    let world = World::new(3);
+    let (ours, theirs) = (world.client(), world.stranger());
+    let guard = ours.acquire("a").fenced().await.unwrap();
+    let token = guard.fencing_token().unwrap();
+    let lease = guard.detach().unwrap();
+    assert_eq!(lease.fencing_token(), Some(token));
+    let guard = theirs.attach(lease.clone()).await.unwrap();
+    assert_eq!(guard.fencing_token(), Some(token));
+    guard.release().await.unwrap();
+    let is_free = || world.servers.iter().all(|server| server.get("a").is_none());
+    soon("it is released", is_free).await;
+    let next = ours.acquire("a").fenced().await.unwrap();
+    assert!(next.fencing_token().unwrap() > token);
+    let error = theirs.attach(lease).await.unwrap_err();
+    assert!(matches!(error, AttachError::Gone { .. }), "{error}");
+}

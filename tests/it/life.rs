@@ -4,7 +4,9 @@ use std::future::IntoFuture;
 use std::time::Duration;
 
 use redlock_quorum::testkit::memory::Restart;
-use redlock_quorum::{AcquireError, ExtendError, LossCause, Renewal, Unsent, Vote, Wait};
+use redlock_quorum::{
+    AcquireError, ExtendError, LossCause, Renewal, RestartGuard, Unsent, Vote, Wait,
+};
 use tokio::time::Instant;
 
 use crate::world::{ONE_WAY, World, ms, soon};
@@ -124,7 +126,8 @@ async fn a_node_joins_when_it_comes_up() {
     for server in &world.servers {
         server.crash();
     }
-    let redlock = world.client();
+    let builder = world.builder().restart_guard(RestartGuard::Off);
+    let redlock = builder.build().unwrap();
     assert!(redlock.try_acquire("a").await.unwrap_err().is_outage());
     for server in &world.servers[..2] {
         server.restart(Restart::Empty);

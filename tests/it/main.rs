@@ -2,10 +2,12 @@
 //! and whether the documentation is true.
 #![cfg(test)]
 
+mod amnesia;
 mod cancellation;
 mod defaults;
 mod doc_lint;
 mod doc_names;
+mod fencing;
 mod handover;
 mod life;
 mod owner;

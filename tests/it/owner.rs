@@ -3,7 +3,7 @@
 use std::future::IntoFuture;
 use std::time::Duration;
 
-use redlock_quorum::{AcquireError, ExtendError, LossCause, Renewal};
+use redlock_quorum::{AcquireError, ExtendError, InvalidRequest, LossCause, Renewal};
 
 use crate::life::now;
 use crate::world::{ONE_WAY, World, ms, soon};
@@ -166,4 +166,25 @@ async fn an_owner_forgets_what_it_no_longer_holds() {
     assert!(shown.len() < 2000, "{} bytes", shown.len());
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert!(world.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_nested_lock_has_the_token_of_the_outer_or_none() {
+    let world = World::new(3);
+    let redlock = world.client();
+    let owner = redlock.owner();
+    let outer = owner.acquire("a").fenced().await.unwrap();
+    let inner = owner.acquire("a").fenced().await.unwrap();
+    assert!(inner.fencing_token().is_some());
+    assert_eq!(inner.fencing_token(), outer.fencing_token());
+    let plain = owner.acquire("b").await.unwrap();
+    let error = owner.acquire("b").fenced().await.unwrap_err();
+    assert!(
+        matches!(
+            error,
+            AcquireError::InvalidRequest(InvalidRequest::FencedInPlain)
+        ),
+        "{error}"
+    );
+    assert_eq!(plain.loss(), None);
 }

@@ -19,7 +19,10 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn new(nodes: u64) -> Self {
-        let servers: Vec<MemoryServer> = (0..nodes).map(MemoryServer::new).collect();
+        Self::of((0..nodes).map(MemoryServer::new).collect())
+    }
+
+    pub(crate) fn of(servers: Vec<MemoryServer>) -> Self {
         let links = servers.iter().map(link).collect();
         Self { servers, links }
     }
@@ -59,7 +62,7 @@ impl World {
     }
 }
 
-fn link(server: &MemoryServer) -> MemoryLink {
+pub(crate) fn link(server: &MemoryServer) -> MemoryLink {
     let link = server.link();
     link.set_latency(Latency::fixed(ONE_WAY), Latency::fixed(ONE_WAY));
     link

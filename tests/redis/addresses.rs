@@ -42,23 +42,40 @@ fn a_password() {
     });
 }
 
+async fn works_as_a_user_with(rules: &str) -> Fleet {
+    let fleet = fleet(3);
+    for server in &fleet {
+        let mut words = vec!["ACL", "SETUSER", "locker"];
+        words.extend(rules.split(' '));
+        ask(server, &words);
+    }
+    let urls = fleet
+        .iter()
+        .map(|server| format!("redis://locker:secret@127.0.0.1:{}", server.port()));
+    let redlock = builder(urls).prefix("locks:").build().unwrap();
+    works(&redlock).await;
+    released_everywhere(&fleet, 0).await;
+    fleet
+}
+
 /// A user who may do what a lock needs and no more: scripts cannot be loaded, only sent.
 #[test]
 fn a_user_with_few_rights() {
     run(async {
-        let fleet = fleet(3);
-        for server in &fleet {
-            let rules = "on >secret ~locks:* +set +get +del +pttl +pexpire +eval +evalsha";
-            let mut words = vec!["ACL", "SETUSER", "locker"];
-            words.extend(rules.split(' '));
-            ask(server, &words);
-        }
-        let urls = fleet
-            .iter()
-            .map(|server| format!("redis://locker:secret@127.0.0.1:{}", server.port()));
-        let redlock = builder(urls).prefix("locks:").build().unwrap();
-        works(&redlock).await;
-        released_everywhere(&fleet, 0).await;
+        let rules = "on >secret ~locks:* ~redlock-quorum:* +set +get +del +pttl +pexpire +eval \
+                     +evalsha +time +info";
+        let fleet = works_as_a_user_with(rules).await;
+        let settings = text(&fleet[0], &["GET", "redlock-quorum:config:locks:"]);
+        assert_eq!(settings.as_deref(), Some("3|60000"));
+    });
+}
+
+/// Without a marker there is no quarantine, and that is all.
+#[test]
+fn a_user_with_fewer_rights() {
+    run(async {
+        let rules = "on >secret ~locks:* +set +get +del +pttl +pexpire +eval +evalsha";
+        works_as_a_user_with(rules).await;
     });
 }
 

@@ -6,11 +6,18 @@
 
 use std::time::{Duration, Instant};
 
-use redlock_quorum::{AcquireError, Unsent, Vote};
+use redlock_quorum::testkit::fleet::Fleet;
+use redlock_quorum::{AcquireError, Redlock, RestartGuard, Unsent, Vote};
 
 use crate::support::{
     TWO_RECONNECTS, builder, eventually, fleet, ms, released_everywhere, run, soon, vote, warm_up,
 };
+
+/// A client that lets restarted nodes vote at once: these tests look at connections.
+fn unguarded(fleet: &Fleet) -> Redlock {
+    let builder = builder(fleet.urls()).restart_guard(RestartGuard::Off);
+    builder.build().unwrap()
+}
 
 #[test]
 fn a_client_of_nodes_that_are_down_uses_them_when_they_come_up() {
@@ -19,7 +26,7 @@ fn a_client_of_nodes_that_are_down_uses_them_when_they_come_up() {
         for server in &mut fleet {
             server.kill().unwrap();
         }
-        let redlock = builder(fleet.urls()).build().unwrap();
+        let redlock = unguarded(&fleet);
         for _ in 0..3 {
             let began = Instant::now();
             let error = soon(redlock.try_acquire("resource")).await.unwrap_err();
@@ -51,7 +58,7 @@ fn an_acquire_waits_for_nodes_that_come_up() {
         for server in fleet.iter_mut().take(2) {
             server.kill().unwrap();
         }
-        let redlock = builder(fleet.urls()).build().unwrap();
+        let redlock = unguarded(&fleet);
         let request = redlock.acquire("resource").wait(Duration::from_secs(20));
         let waiting = tokio::spawn(request.into_future());
         // One node is up, and every attempt asks it.

@@ -11,6 +11,12 @@ mod closing;
 #[cfg(test)]
 mod conformance;
 #[cfg(test)]
+mod events;
+#[cfg(test)]
+mod fencing;
+#[cfg(test)]
+mod ladder;
+#[cfg(test)]
 mod lazy;
 #[cfg(test)]
 mod load;
@@ -21,5 +27,6 @@ mod pottery;
 #[cfg(test)]
 #[path = "../support/mod.rs"]
 mod support;
-#[cfg(all(test, feature = "tls-rustls"))]
+#[cfg(test)]
+#[cfg(feature = "tls-rustls")]
 mod tls;

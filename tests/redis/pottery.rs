@@ -8,7 +8,7 @@ use std::time::Duration;
 use redlock_quorum::Redlock;
 use redlock_quorum::testkit::fleet::Fleet;
 
-use crate::support::{ask, builder, fleet, number, run, soon, text, warm_up};
+use crate::support::{acquire_everywhere, ask, builder, fleet, number, run, soon, text, warm_up};
 
 /// What pottery puts before its keys.
 const PREFIX: &str = "redlock:";
@@ -82,7 +82,7 @@ fn a_lock_of_either_library_keeps_the_other_out() {
         let redlock = client(&fleet).await;
         let mut pottery = Pottery::start(&fleet);
         for _ in 0..3 {
-            let guard = soon(redlock.acquire(RESOURCE)).await.unwrap();
+            let guard = acquire_everywhere(&redlock, RESOURCE).await;
             assert_eq!(pottery.ask("try"), "no");
             assert_eq!(guard.loss(), None);
             let held = text(&fleet[0], &["GET", "redlock:resource"]);

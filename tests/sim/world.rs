@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use redlock_quorum::testkit::memory::{HeldConnection, Latency, MemoryLink, MemoryServer, Restart};
-use redlock_quorum::{Guard, Redlock};
+use redlock_quorum::{Guard, Redlock, RestartGuard};
 
 use crate::dice::{Dice, ms};
 use crate::history::{Op, Recorder, What};
@@ -106,6 +106,7 @@ impl World {
             .memory_nodes(links.iter().cloned())
             .seed(dice.next())
             .ttl(self.plan.ttl)
+            .restart_guard(RestartGuard::Off)
             .build()
             .expect("the settings are sound");
         let incarnation = Incarnation {

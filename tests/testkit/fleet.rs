@@ -163,13 +163,28 @@ fn a_server_that_cannot_start_says_why() {
 
 #[test]
 fn a_fleet_is_independent_servers() {
-    let mut fleet = Fleet::start(3).unwrap();
+    let options = Options::new().unfounded();
+    let mut fleet = Fleet::with(&redis(), 3, &options).unwrap();
     assert_eq!(fleet.len(), 3);
     assert_eq!(fleet.urls().len(), 3);
     fleet[1].command(&["SET", "resource", "token"]).unwrap();
     assert_eq!(fleet[0].command(&["DBSIZE"]).unwrap(), Value::Int(0));
     fleet[2].kill().unwrap();
     assert_eq!(fleet[1].command(&["DBSIZE"]).unwrap(), Value::Int(1));
+}
+
+#[test]
+fn a_fleet_is_founded_and_a_restarted_server_is_not() {
+    let mut fleet = Fleet::start(2).unwrap();
+    let marker = |server: &Server| server.command(&["GET", "redlock-quorum:node"]).unwrap();
+    for server in &fleet {
+        let Value::BulkString(marker) = marker(server) else {
+            panic!("there is a marker");
+        };
+        assert!(marker.len() == 42 && marker.ends_with(b"|0"), "{marker:?}");
+    }
+    fleet[0].restart().unwrap();
+    assert_eq!(marker(&fleet[0]), Value::Nil);
 }
 
 #[test]

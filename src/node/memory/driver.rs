@@ -1,5 +1,7 @@
 //! The life of a memory node's connections: connect, introduce, serve, break, connect again.
 
+mod watching;
+
 use std::collections::VecDeque;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -10,7 +12,9 @@ use super::link::{Connection, MemoryLink};
 use super::pipe::{self, Reply};
 use crate::node::breaker::{Breaker, Due};
 use crate::node::gate::Gate;
+use crate::node::vigil::Vigil;
 use crate::node::{Context, Link, Request};
+use crate::quorum::hold::Command;
 use crate::quorum::ledger::{ConnectionId, News};
 use crate::quorum::validity::Moment;
 use crate::quorum::vote::Unsent;
@@ -29,6 +33,7 @@ pub(super) struct Driver {
     network: MemoryLink,
     queue: mpsc::UnboundedReceiver<Request>,
     gate: Arc<Gate>,
+    vigil: Vigil,
     context: Context,
     next_id: u64,
     /// Connections that may have carried requests and may not be finished.
@@ -41,7 +46,7 @@ pub(super) struct Driver {
 struct Carried {
     id: ConnectionId,
     client_id: u64,
-    run_id: Arc<str>,
+    run_id: Option<Arc<str>>,
 }
 
 /// A connection that may serve.
@@ -64,12 +69,14 @@ impl Driver {
         network: MemoryLink,
         queue: mpsc::UnboundedReceiver<Request>,
         gate: Arc<Gate>,
+        vigil: Vigil,
         context: Context,
     ) -> Self {
         Self {
             network,
             queue,
             gate,
+            vigil,
             context,
             next_id: 0,
             unfinished: Vec::new(),
@@ -94,6 +101,7 @@ impl Driver {
                     }
                     Err(failure) => failure,
                 };
+            self.vigil.on_away();
             self.go_down(reason, error.as_ref());
             failures = failures.saturating_add(1);
             if !self.pause(failures, reason, error.as_ref()).await {
@@ -111,18 +119,27 @@ impl Driver {
         if !matches!(reply, Reply::Accepted) {
             return Err(failure("connection reset"));
         }
+        let asked_at = self.context.clock.now();
         connection.send(pipe::Request::Introduce);
         let Reply::Identity(identity) = connection.receive().await else {
             return Err(failure("connection reset"));
         };
         let first_reply = self.context.clock.now();
-        let confirmed = self.finish(&mut connection, &identity.run_id).await?;
+        let confirmed = self
+            .finish(&mut connection, identity.run_id.as_ref())
+            .await?;
         self.check(&identity)?;
         self.next_id = self.next_id.saturating_add(1);
         let id = ConnectionId(self.next_id);
         let pipe::Identity {
-            client_id, run_id, ..
+            client_id,
+            run_id,
+            look,
+            ..
         } = identity;
+        let now = self.context.clock.now();
+        self.vigil
+            .on_introduced(run_id.clone(), look, asked_at, now);
         self.unfinished.push(Carried {
             id,
             client_id,
@@ -139,13 +156,13 @@ impl Driver {
     async fn finish(
         &mut self,
         connection: &mut Connection,
-        run_id: &Arc<str>,
+        run_id: Option<&Arc<str>>,
     ) -> Result<bool, Failure> {
         // A connection to a process that has ended is finished; its id may be somebody else's now.
         let old: Vec<u64> = self
             .unfinished
             .iter()
-            .filter(|old| old.run_id == *run_id)
+            .filter(|old| old.run_id.as_ref() == run_id)
             .map(|old| old.client_id)
             .collect();
         for &client_id in &old {
@@ -187,7 +204,10 @@ impl Driver {
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         // In any case: another server answers here now than whoever did before.
-        let admitted = identities.admit(self.context.node, &identity.run_id);
+        let admitted = match &identity.run_id {
+            Some(run_id) => identities.admit(self.context.node, run_id),
+            None => Ok(()),
+        };
         drop(identities);
         if identity.is_cluster {
             return Err((Unsent::Cluster, None));
@@ -206,28 +226,29 @@ impl Driver {
             mut connection,
             mut finish_at,
         } = live;
-        self.link(Link::Up, None);
+        self.up();
         self.context.observer.on_news(News::Up);
         let mut breaker = Breaker::default();
         let mut is_wanted = true;
         while is_wanted || !self.unanswered.is_empty() {
-            let deadline = [breaker.next_deadline(), finish_at]
-                .into_iter()
-                .flatten()
-                .min();
+            self.look(false, &connection, &mut breaker);
+            let deadline = [
+                breaker.next_deadline(),
+                finish_at,
+                self.vigil.next_deadline(),
+            ];
+            let deadline = deadline.into_iter().flatten().min();
             let timer = self.until(deadline);
             tokio::select! {
                 biased;
                 reply = connection.receive() => {
-                    let Reply::Vote(vote, error) = reply else { return Some(failure("connection reset")) };
-                    let Some(request) = self.unanswered.pop_front() else { continue };
-                    self.gate.answered(1);
                     let now = self.context.clock.now();
-                    if breaker.on_reply(!self.unanswered.is_empty(), now) {
-                        self.link(Link::Up, None);
+                    if matches!(reply, Reply::Reset) {
+                        return Some(failure("connection reset"));
                     }
-                    request.answer(vote, error, now);
+                    self.hear(reply, &mut breaker, now);
                 }
+                () = self.vigil.chosen(), if self.vigil.awaits_founding() => {}
                 request = self.queue.recv(), if is_wanted => match request {
                     Some(request) => self.write(request, id, &connection, &mut breaker),
                     None => is_wanted = false,
@@ -238,10 +259,13 @@ impl Driver {
                         finish_at = None;
                         self.finished(Some(id));
                     }
-                    match breaker.poll(now) {
+                    match breaker.poll(deadline.unwrap_or(now), now) {
                         Due::Nothing => {}
                         Due::Open => self.link(Link::ReleasesOnly(Unsent::BreakerOpen), Some("no answer")),
                         Due::Replace => return Some(failure("no answer")),
+                    }
+                    if !breaker.is_open() {
+                        self.up();
                     }
                 }
             }
@@ -256,10 +280,19 @@ impl Driver {
         connection: &Connection,
         breaker: &mut Breaker,
     ) {
+        let now = self.context.clock.now();
+        if !self.vigil.admits(request.command(), now) {
+            self.gate.answered(1);
+            request.fail(Unsent::Quarantined, self.gate.standing().error);
+            return;
+        }
         let Some(request) = request.claim(id) else {
             self.gate.answered(1);
             return;
         };
+        if matches!(request.command(), Command::Acquire { .. }) {
+            self.look(true, connection, breaker);
+        }
         connection.send(pipe::Request::Command {
             command: request.command(),
             key: request.key().into(),

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::quorum::hold::Command;
+use crate::quorum::trust::amnesia::Ask;
+use crate::quorum::trust::marker::Look;
 use crate::quorum::validity::Moment;
 use crate::quorum::vote::Vote;
 use crate::token::Entropy;
@@ -59,6 +61,7 @@ pub(super) enum Request {
     /// Who are you, and who am I to you?
     Introduce,
     KillClient(u64),
+    Marker(Ask),
     Command {
         command: Command,
         key: Box<str>,
@@ -76,6 +79,7 @@ pub(super) enum Reply {
     /// The client is not there any more, or never was.
     Killed,
     KillDenied,
+    Marker(Look),
     Vote(Vote, Option<Arc<str>>),
     Reset,
 }
@@ -83,7 +87,9 @@ pub(super) enum Reply {
 /// What a server says about itself and the connection.
 #[derive(Clone, Debug)]
 pub(super) struct Identity {
-    pub(super) run_id: Arc<str>,
+    /// `None` where the client may not know.
+    pub(super) run_id: Option<Arc<str>>,
+    pub(super) look: Look,
     pub(super) client_id: u64,
     pub(super) is_replica: bool,
     pub(super) is_cluster: bool,

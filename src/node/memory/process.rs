@@ -7,6 +7,8 @@ use super::log::{Commands, Executed};
 use super::server::{Effect, Restart};
 use crate::quorum::hold::Command;
 use crate::quorum::keyspace::Keyspace;
+use crate::quorum::trust::amnesia::Ask;
+use crate::quorum::trust::marker::{self, Look, Sighting};
 use crate::quorum::validity::Moment;
 use crate::quorum::vote::{Refusal, Vote};
 use crate::token::Entropy;
@@ -26,6 +28,8 @@ pub(super) struct Process {
     pub(super) is_replica: bool,
     pub(super) is_cluster: bool,
     pub(super) denies_client_kill: bool,
+    pub(super) denies_info: bool,
+    pub(super) denies_marker: bool,
     pub(super) refusal: Option<Refusal>,
     pub(super) failure: Option<Effect>,
     pub(super) commands: Commands,
@@ -52,6 +56,8 @@ impl Process {
             is_replica: false,
             is_cluster: false,
             denies_client_kill: false,
+            denies_info: false,
+            denies_marker: false,
             refusal: None,
             failure: None,
             commands: Commands::default(),
@@ -94,6 +100,42 @@ impl Process {
         self.is_running = true;
     }
 
+    /// Founds it, as the first client of a new fleet does.
+    pub(super) fn found(&mut self) {
+        let marker = marker::founded(&self.run_id);
+        let now = Moment::default();
+        self.keys.set(marker::KEY, &marker, None, now);
+    }
+
+    pub(super) fn told_run_id(&self) -> Option<Arc<str>> {
+        (!self.denies_info).then(|| Arc::clone(&self.run_id))
+    }
+
+    /// What is asked about the marker.
+    pub(super) fn answer(&mut self, ask: &Ask, now: Moment) -> Look {
+        let (denied, now) = (self.denies_marker, self.clock.read(now));
+        if let Ask::Write {
+            marker,
+            only_if_missing,
+        } = ask
+            && !denied
+            && !self.is_replica
+            && !(*only_if_missing && self.keys.get(marker::KEY, now).is_some())
+        {
+            self.keys.set(marker::KEY, marker, None, now);
+        }
+        let sighting = match self.keys.get(marker::KEY, now) {
+            _ if denied => Sighting::Denied,
+            Some(marker) => Sighting::Found(marker.into()),
+            None => Sighting::Missing,
+        };
+        let millis = now.since(Moment::default()).as_millis();
+        Look {
+            sighting,
+            server_time: u64::try_from(millis).ok(),
+        }
+    }
+
     pub(super) fn execute(
         &mut self,
         link: usize,
@@ -106,7 +148,7 @@ impl Process {
             Command::Acquire { .. } => &mut self.commands.acquire,
             Command::Heal { .. } => &mut self.commands.heal,
             Command::Extend { .. } => &mut self.commands.extend,
-            Command::Release => &mut self.commands.release,
+            Command::Release | Command::Tombstone { .. } => &mut self.commands.release,
         };
         *count = count.saturating_add(1);
         let refusal = self

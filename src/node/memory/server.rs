@@ -9,6 +9,7 @@ use super::process::Process;
 use super::shared::Shared;
 use super::state::State;
 use crate::quorum::keyspace::Keyspace;
+use crate::quorum::trust::marker;
 use crate::quorum::validity::Moment;
 use crate::quorum::vote::Refusal;
 
@@ -28,7 +29,7 @@ pub struct MemoryServer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Restart {
-    /// Every key, as with an append-only file that is synced with every write.
+    /// Every key, the marker included, as with an append-only file that is synced with every write.
     KeepData,
     /// Nothing.
     Empty,
@@ -45,9 +46,19 @@ pub enum Effect {
 }
 
 impl MemoryServer {
-    /// A running, empty server. The seed decides its run ids and the jitter of its links.
+    /// A running, empty server, one of a fleet that has been founded: it votes at once. The seed
+    /// decides its run ids and the jitter of its links.
     #[must_use]
     pub fn new(seed: u64) -> Self {
+        let server = Self::unfounded(seed);
+        server.process(Process::found);
+        server
+    }
+
+    /// A running server that no client has ever used: it has no marker yet. Clients treat it as
+    /// [`RestartGuard`](crate::RestartGuard) says.
+    #[must_use]
+    pub fn unfounded(seed: u64) -> Self {
         Self {
             shared: Arc::new(Shared::new(seed)),
         }
@@ -107,7 +118,7 @@ impl MemoryServer {
             .with(|state, now| state.process.clock_mut().set_rate(parts_per_million, now));
     }
 
-    /// Forgets every key.
+    /// Forgets every key, and the marker.
     pub fn flush(&self) {
         self.process(|process| process.keys.clear());
     }
@@ -129,10 +140,13 @@ impl MemoryServer {
         self.keys_with(|keys, now| keys.ttl(key, now))
     }
 
-    /// All keys, in their order.
+    /// All keys, in their order, but for the marker `redlock-quorum:node`.
     #[must_use]
     pub fn keys(&self) -> Vec<String> {
-        self.keys_with(|keys, now| keys.keys(now).map(String::from).collect())
+        self.keys_with(|keys, now| {
+            let others = keys.keys(now).filter(|&key| key != marker::KEY);
+            others.map(String::from).collect()
+        })
     }
 
     /// Sets a key as somebody else's client would, whatever was there.
@@ -166,6 +180,16 @@ impl MemoryServer {
     /// Whether its clients may not use `CLIENT KILL`.
     pub fn deny_client_kill(&self, deny: bool) {
         self.process(|process| process.denies_client_kill = deny);
+    }
+
+    /// Whether its clients may not use `INFO`: then they do not know its run id.
+    pub fn deny_info(&self, deny: bool) {
+        self.process(|process| process.denies_info = deny);
+    }
+
+    /// Whether its clients may not touch the marker.
+    pub fn deny_marker(&self, deny: bool) {
+        self.process(|process| process.denies_marker = deny);
     }
 
     /// Makes it a replica, which says so in handshakes and refuses to write, or a master.

@@ -3,7 +3,6 @@
 //! Nothing here waits: [`State::advance`] does what is due and says when to come back.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use tokio::sync::mpsc;
 
@@ -12,6 +11,7 @@ use super::pipe::{Arrival, Identity, Reply, Request};
 use super::process::Process;
 use super::server::Restart;
 use super::wire::{Hold, LinkState, ServerEnd, Wire};
+use crate::quorum::trust::amnesia::Ask;
 use crate::quorum::validity::Moment;
 
 #[derive(Debug)]
@@ -190,7 +190,8 @@ impl State {
         let reply = match request {
             Request::Connect => return,
             Request::Introduce => Reply::Identity(Identity {
-                run_id: Arc::clone(&self.process.run_id),
+                run_id: self.process.told_run_id(),
+                look: self.process.answer(&Ask::Look, now),
                 client_id,
                 is_replica: self.process.is_replica,
                 is_cluster: self.process.is_cluster,
@@ -200,6 +201,7 @@ impl State {
                 self.kill(victim, now);
                 Reply::Killed
             }
+            Request::Marker(ask) => Reply::Marker(self.process.answer(&ask, now)),
             Request::Command {
                 command,
                 key,

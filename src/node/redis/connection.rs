@@ -8,7 +8,10 @@ use redis::{AsyncConnectionConfig, Client, PushInfo, PushKind, RedisError};
 use tokio::sync::{Notify, mpsc};
 
 use super::handshake::{self, Facts};
+use super::ladder::Ladder;
+use super::marker::Marking;
 use crate::node::gate::{Gate, MAX_UNANSWERED};
+use crate::node::vigil::Vigil;
 use crate::node::{Context, Link, Request, Standing};
 use crate::quorum::ledger::{ConnectionId, News};
 use crate::quorum::validity::Moment;
@@ -36,6 +39,17 @@ pub(super) struct Driver {
     pub(super) next_id: u64,
     /// Connections that carried requests and may not be finished.
     pub(super) unfinished: Vec<Carried>,
+    pub(super) vigil: Vigil,
+    pub(super) marking: Marking,
+    pub(super) said: Said,
+}
+
+/// What has been said once, and is not said again.
+#[derive(Debug, Default)]
+pub(super) struct Said {
+    info: bool,
+    marker: bool,
+    differs: Option<String>,
 }
 
 /// A connection that carried requests, as the server knew it.
@@ -43,6 +57,8 @@ pub(super) struct Carried {
     id: ConnectionId,
     client_id: Option<i64>,
     run_id: Option<Arc<str>>,
+    /// It may have carried extensions that must not be executed after those of a newer one.
+    may_shorten: bool,
 }
 
 /// A connection that may serve.
@@ -53,6 +69,7 @@ pub(super) struct Live {
     pub(super) closed: Arc<Notify>,
     /// When the older connections count as finished without the server's word.
     pub(super) finish_at: Option<Moment>,
+    pub(super) ladder: Ladder,
 }
 
 enum Failure {
@@ -80,6 +97,7 @@ impl Driver {
                     self.link(Link::Down(Unsent::NotConnected), Some(error));
                 }
             }
+            self.vigil.on_away();
             failures = failures.saturating_add(1);
             if !self.pause(failures).await {
                 return;
@@ -99,7 +117,7 @@ impl Driver {
         let Standing { link, error, .. } = self.gate.standing();
         let reason = match link {
             Link::Down(reason) | Link::ReleasesOnly(reason) => reason,
-            Link::Connecting | Link::Up => Unsent::NotConnected,
+            Link::Connecting | Link::Up | Link::Quarantined { .. } => Unsent::NotConnected,
         };
         let mut sleep = std::pin::pin!(tokio::time::sleep(
             shortest.saturating_add(Duration::from_nanos(jitter))
@@ -132,32 +150,48 @@ impl Driver {
                 Ok(())
             });
         let client = self.client.clone();
+        let marking = &self.marking;
+        let asked_at = self.context.clock.now();
         let introduced = async {
             let mut connection = client
                 .get_multiplexed_async_connection_with_config(&config)
                 .await?;
-            let facts = handshake::introduce(&mut connection).await?;
+            let facts = handshake::introduce(&mut connection, marking).await?;
             Ok::<_, RedisError>((connection, facts))
         };
         let (mut connection, facts) = tokio::time::timeout(CONNECT_TIMEOUT, introduced)
             .await
             .map_err(|_elapsed| Failure::Error("no answer to the handshake".into()))??;
-        let confirmed = self.finish(&mut connection, &facts).await?;
+        let mut confirmed = self.finish(&mut connection, &facts).await?;
         self.check(&facts)?;
+        if !confirmed && self.unfinished.iter().any(|old| old.may_shorten) {
+            // It could be asked to confirm it, and cannot any more.
+            tokio::time::sleep(self.finish_after).await;
+            self.finished(None);
+            confirmed = true;
+        }
+        let ladder = facts.ladder();
         self.next_id = self.next_id.saturating_add(1);
         let id = ConnectionId(self.next_id);
         let now = self.context.clock.now();
+        self.vigil
+            .on_introduced(facts.run_id.clone(), facts.look, asked_at, now);
+        if self.vigil.is_denied() && !std::mem::replace(&mut self.said.marker, true) {
+            telemetry::node_marker_denied(&self.name);
+        }
         let finish_at = (!confirmed).then(|| now.after(self.finish_after));
         self.unfinished.push(Carried {
             id,
             client_id: facts.client_id,
             run_id: facts.run_id,
+            may_shorten: ladder.may_shorten(),
         });
         Ok(Live {
             id,
             connection,
             closed,
             finish_at,
+            ladder,
         })
     }
 
@@ -207,7 +241,7 @@ impl Driver {
         }
     }
 
-    fn check(&self, facts: &Facts) -> Result<(), Failure> {
+    fn check(&mut self, facts: &Facts) -> Result<(), Failure> {
         // Whoever answers here now, the server that did before does not.
         if let Some(run_id) = &facts.run_id {
             let mut identities = self
@@ -223,7 +257,21 @@ impl Driver {
         if facts.evicts {
             telemetry::node_evicts(&self.name);
         }
+        if facts.run_id.is_none() && !std::mem::replace(&mut self.said.info, true) {
+            telemetry::node_info_denied(&self.name);
+        }
+        if facts.differs.is_some() && self.said.differs != facts.differs {
+            self.said.differs.clone_from(&facts.differs);
+            let theirs = facts.differs.as_deref().unwrap_or_default();
+            telemetry::node_settings_differ(&self.name, self.marking.ours(), theirs);
+        }
         Ok(())
+    }
+
+    /// The link of a connection that answers, as far as the node is trusted.
+    pub(super) fn up(&self) {
+        let (link, reason) = self.vigil.link(self.context.clock.now());
+        self.link(link, reason);
     }
 
     pub(super) fn link(&self, link: Link, error: Option<String>) {
@@ -236,7 +284,10 @@ impl Driver {
             Link::ReleasesOnly(reason) | Link::Down(reason) => {
                 telemetry::node_not_used(&self.name, reason, error.as_deref());
             }
-            Link::Connecting => {}
+            Link::Quarantined { decided: true } => {
+                telemetry::node_not_used(&self.name, Unsent::Quarantined, error.as_deref());
+            }
+            Link::Connecting | Link::Quarantined { decided: false } => {}
         }
         self.context.observer.on_link();
     }

@@ -7,10 +7,14 @@ use redis::aio::MultiplexedConnection;
 use redis::{Pipeline, RedisError, Value, cmd, from_redis_value};
 
 use super::commands::{EXTEND_TEXT, RELEASE_TEXT};
+use super::fenced;
+use super::ladder::{Ladder, Origin};
+use super::marker::{self, Marking};
+use crate::quorum::trust::marker::{Look, Sighting};
 use crate::quorum::vote::Unsent;
 
 /// What a server says about itself.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Facts {
     /// This connection's id at the server.
     pub(super) client_id: Option<i64>,
@@ -18,11 +22,27 @@ pub(super) struct Facts {
     pub(super) run_id: Option<Arc<str>>,
     /// Keys may be evicted under memory pressure.
     pub(super) evicts: bool,
+    pub(super) look: Look,
+    /// Settings in which this client differs from others.
+    pub(super) differs: Option<String>,
     role: String,
     mode: String,
+    server: String,
+    version: String,
+    /// `CLIENT KILL` is allowed.
+    kills: bool,
 }
 
 impl Facts {
+    /// Where to begin in finding the forms of this server.
+    pub(super) fn ladder(&self) -> Ladder {
+        Ladder::new(Origin {
+            server: &self.server,
+            version: &self.version,
+            finishes: self.kills && self.client_id.is_some() && self.run_id.is_some(),
+        })
+    }
+
     /// A server that is no independent master must not vote.
     pub(super) fn fitness(&self) -> Result<(), Unsent> {
         if !matches!(self.mode.as_str(), "" | "standalone") {
@@ -35,19 +55,56 @@ impl Facts {
     }
 }
 
-/// Asks a server who it is, and loads the scripts. A denied command leaves its fact unknown.
-pub(super) async fn introduce(connection: &mut MultiplexedConnection) -> Result<Facts, RedisError> {
-    let mut pipeline = Pipeline::with_capacity(5);
+impl Default for Facts {
+    fn default() -> Self {
+        Self {
+            client_id: None,
+            run_id: None,
+            evicts: false,
+            look: Look {
+                sighting: Sighting::Unreadable,
+                server_time: None,
+            },
+            differs: None,
+            role: String::new(),
+            mode: String::new(),
+            server: String::new(),
+            version: String::new(),
+            kills: false,
+        }
+    }
+}
+
+/// Asks a server who it is, and loads the scripts, and reads its marker. A denied
+/// command leaves its fact unknown.
+pub(super) async fn introduce(
+    connection: &mut MultiplexedConnection,
+    marking: &Marking,
+) -> Result<Facts, RedisError> {
+    let mut pipeline = Pipeline::with_capacity(12);
     pipeline.add_command(cmd("HELLO"));
     pipeline.cmd("INFO").arg("server");
     pipeline.cmd("INFO").arg("memory");
     pipeline.cmd("SCRIPT").arg("LOAD").arg(RELEASE_TEXT);
     pipeline.cmd("SCRIPT").arg("LOAD").arg(EXTEND_TEXT);
-    let replies = connection
+    for text in fenced::TEXTS {
+        pipeline.cmd("SCRIPT").arg("LOAD").arg(text);
+    }
+    // No connection has this id: it only tells whether we may.
+    pipeline.cmd("CLIENT").arg("KILL").arg("ID").arg(i64::MAX);
+    let introduction = pipeline.len();
+    marking.introduce(&mut pipeline);
+    let mut replies = connection
         .send_packed_commands(&pipeline, 0, pipeline.len())
         .await?;
+    let marked = replies.split_off(introduction.min(replies.len()));
+    let mut facts = Facts {
+        look: marker::read(marked.get(1..).unwrap_or_default()),
+        differs: marking.compare(connection, marked.first()).await?,
+        ..Facts::default()
+    };
     let mut replies = replies.into_iter();
-    let mut facts = Facts::default();
+    facts.kills = matches!(replies.next_back(), Some(Value::Int(0)));
     if let Some(hello) = replies.next() {
         let hello: HashMap<String, Value> = from_redis_value(hello)?;
         let text = |field: &str| {
@@ -60,6 +117,8 @@ pub(super) async fn introduce(connection: &mut MultiplexedConnection) -> Result<
             .and_then(|v| from_redis_value(v.clone()).ok());
         facts.role = text("role").unwrap_or_default();
         facts.mode = text("mode").unwrap_or_default();
+        facts.server = text("server").unwrap_or_default();
+        facts.version = text("version").unwrap_or_default();
     }
     if let Some(server) = replies
         .next()

@@ -2,8 +2,12 @@
 
 mod commands;
 pub(crate) mod connection;
+mod fenced;
 mod handshake;
+mod ladder;
+pub(crate) mod marker;
 mod serve;
+mod transaction;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,8 +16,10 @@ use std::time::Duration;
 use redis::{Client, ConnectionInfo, ProtocolVersion, RedisResult};
 use tokio::sync::mpsc;
 
-use self::connection::Driver;
+use self::connection::{Driver, Said};
+use self::marker::Marking;
 use super::gate::Gate;
+use super::vigil::Vigil;
 use super::{Context, Link, Node, Request, Standing};
 use crate::quorum::vote::Unsent;
 
@@ -29,6 +35,7 @@ struct Idle {
     client: Client,
     queue: mpsc::UnboundedReceiver<Request>,
     finish_after: Duration,
+    marking: Marking,
 }
 
 impl RedisNode {
@@ -37,6 +44,7 @@ impl RedisNode {
         name: Arc<str>,
         info: &ConnectionInfo,
         finish_after: Duration,
+        marking: Marking,
     ) -> RedisResult<Self> {
         let redis = info
             .redis_settings()
@@ -51,6 +59,7 @@ impl RedisNode {
             client,
             queue: receiver,
             finish_after,
+            marking,
         };
         Ok(Self {
             name,
@@ -72,6 +81,7 @@ impl Node for RedisNode {
             client,
             queue,
             finish_after,
+            marking,
         }) = idle
         else {
             return;
@@ -81,10 +91,13 @@ impl Node for RedisNode {
             client,
             queue,
             gate: Arc::clone(&self.gate),
+            vigil: Vigil::new(marking.guarding, &context),
+            marking,
             context,
             finish_after,
             next_id: 0,
             unfinished: Vec::new(),
+            said: Said::default(),
         };
         tokio::spawn(driver.run());
     }

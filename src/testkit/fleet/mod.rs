@@ -32,7 +32,7 @@ use std::thread;
 pub use flavor::{Flavor, ServerKind};
 pub use server::{Options, Server};
 
-/// Several independent servers, the nodes of a quorum.
+/// Several independent servers, the nodes of a quorum that has been founded: see [`Server::start`].
 ///
 /// `fleet[i]` is its i-th [`Server`]; indexing panics when there is no such server, as a slice does.
 #[derive(Debug)]

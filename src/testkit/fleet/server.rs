@@ -16,6 +16,7 @@ use tempfile::TempDir;
 use super::flavor::Flavor;
 use super::probe::{self, State};
 use super::supervisor::Supervised;
+use crate::quorum::trust::marker;
 use crate::testkit::port;
 
 /// How long a server may take until it answers.
@@ -33,6 +34,7 @@ pub struct Options {
     durable: bool,
     password: Option<String>,
     unix_socket: bool,
+    unfounded: bool,
     arguments: Vec<String>,
 }
 
@@ -57,6 +59,13 @@ impl Options {
     /// Listens on a Unix socket as well.
     pub fn unix_socket(mut self) -> Self {
         self.unix_socket = true;
+        self
+    }
+
+    /// Leaves out the marker that says that this server belongs to a fleet that has been founded: to a
+    /// client it is as a server that nobody has used yet.
+    pub fn unfounded(mut self) -> Self {
+        self.unfounded = true;
         self
     }
 
@@ -113,6 +122,10 @@ pub struct Server {
 impl Server {
     /// Starts a server on a free port of 127.0.0.1 and returns when it answers, its data loaded.
     ///
+    /// It counts as one of a fleet that has been founded, so that clients let it vote at once: the key
+    /// `redlock-quorum:node` is written, unless [`Options::unfounded`] says otherwise or the server
+    /// does not take it. A [`restart`](Self::restart) writes nothing.
+    ///
     /// # Errors
     ///
     /// When the program cannot be started, ends at once (the error shows the end of its log) or does not answer in
@@ -135,7 +148,12 @@ impl Server {
                 Ok(()) | Err(_) => break,
             }
         }
-        outcome.map(|()| server)
+        outcome?;
+        if !server.options.unfounded {
+            // Whoever forbids it has other plans with this server.
+            server.found().ok();
+        }
+        Ok(server)
     }
 
     /// The server's TCP port.
@@ -223,6 +241,17 @@ impl Server {
         }
     }
 
+    /// Starts a server of another flavour on the same port, with the same options, after killing this one.
+    ///
+    /// # Errors
+    ///
+    /// As [`start`](Self::start).
+    pub fn restart_as(&mut self, flavor: &Flavor) -> io::Result<()> {
+        self.kill()?;
+        self.flavor = flavor.clone();
+        self.restart()
+    }
+
     /// Stops the process with `SIGSTOP` and returns when it stands still: the kernel still accepts connections and
     /// bytes for it.
     ///
@@ -263,6 +292,13 @@ impl Server {
         let connection = Client::open(self.url())?.get_connection_with_timeout(REPLY)?;
         connection.set_read_timeout(Some(REPLY))?;
         Ok(connection)
+    }
+
+    fn found(&self) -> RedisResult<Value> {
+        let info: String = redis::from_redis_value(self.command(&["INFO", "server"])?)?;
+        let run_id = info.lines().find_map(|line| line.strip_prefix("run_id:"));
+        let marker = marker::founded(run_id.unwrap_or_default().trim());
+        self.command(&["SET", marker::KEY, &marker, "NX"])
     }
 
     fn running(&self) -> io::Result<&Supervised> {

@@ -6,19 +6,32 @@ use std::time::Duration;
 
 use crate::clock::Clock;
 use crate::node::memory::{MemoryLink, MemoryNode};
+use crate::node::vigil::Founders;
 use crate::node::{Caller, Context, Link, Node, Observer, Request};
 use crate::quorum::hold::{Command, Reply};
 use crate::quorum::ledger::News;
 use crate::quorum::trust::Identities;
+use crate::quorum::trust::amnesia::{Guarding, RestartGuard};
 use crate::quorum::validity::Moment;
 use crate::quorum::vote::Unsent;
 use crate::token::{Entropy, Token};
 
 pub(super) const TTL: Duration = Duration::from_secs(5);
-pub(super) const ACQUIRE: Command = Command::Acquire { ttl: TTL };
+pub(super) const ACQUIRE: Command = Command::Acquire {
+    ttl: TTL,
+    ballot: None,
+};
 pub(super) const EXTEND: Command = Command::Extend {
     ttl: TTL,
     number: 1,
+    ballot: None,
+};
+
+/// A restarted server votes at once: these tests look at connections.
+const UNGUARDED: Guarding = Guarding {
+    policy: RestartGuard::Off,
+    quarantine: TTL,
+    persistent: false,
 };
 
 pub(super) const fn ms(millis: u64) -> Duration {
@@ -66,6 +79,10 @@ impl Observer for Watch {
     fn on_link(&self) {
         self.trace.push(&format!("{}: link", self.node));
     }
+
+    fn is_busy(&self) -> bool {
+        false
+    }
 }
 
 pub(super) struct Probe {
@@ -108,7 +125,11 @@ impl Client {
         let clock = Arc::new(Clock::start());
         let entropy = Arc::new(Entropy::seeded(7));
         let identities = Arc::new(Mutex::new(Identities::new(links.len())));
-        let nodes: Vec<MemoryNode> = links.iter().map(|link| MemoryNode::new(link)).collect();
+        let founders = Arc::new(Founders::new(links.len()));
+        let nodes: Vec<MemoryNode> = links
+            .iter()
+            .map(|link| MemoryNode::new(link, UNGUARDED))
+            .collect();
         for (node, memory) in nodes.iter().enumerate() {
             memory.start(Context {
                 node,
@@ -119,6 +140,7 @@ impl Client {
                 clock: Arc::clone(&clock),
                 entropy: Arc::clone(&entropy),
                 identities: Arc::clone(&identities),
+                founders: Arc::clone(&founders),
             });
         }
         Self { nodes, trace }

@@ -1,0 +1,52 @@
+//! Replies, and what they say about the server's memory.
+
+use super::Driver;
+use crate::node::breaker::Breaker;
+use crate::node::memory::link::Connection;
+use crate::node::memory::pipe::{self, Reply};
+use crate::quorum::validity::Moment;
+
+impl Driver {
+    /// Takes the reply to what was written first.
+    pub(super) fn hear(&mut self, reply: Reply, breaker: &mut Breaker, now: Moment) {
+        let answered = match reply {
+            Reply::Marker(look) => {
+                self.vigil.on_look(look, now);
+                None
+            }
+            Reply::Vote(vote, error) => self
+                .unanswered
+                .pop_front()
+                .map(|request| (request, vote, error)),
+            Reply::Accepted
+            | Reply::ConnectionRefused
+            | Reply::Identity(_)
+            | Reply::Killed
+            | Reply::KillDenied
+            | Reply::Reset => None,
+        };
+        let still_out = !self.unanswered.is_empty() || self.vigil.is_asking();
+        breaker.on_reply(still_out, now);
+        self.up();
+        if let Some((request, vote, error)) = answered {
+            self.gate.answered(1);
+            let (vote, error) = self.vigil.vouch(request.command(), vote, error, now);
+            request.answer(vote, error, now);
+        }
+    }
+
+    /// Asks about the marker, if that is due.
+    pub(super) fn look(&mut self, acquiring: bool, connection: &Connection, breaker: &mut Breaker) {
+        let now = self.context.clock.now();
+        if let Some(ask) = self.vigil.poll(now, acquiring, &self.context) {
+            connection.send(pipe::Request::Marker(ask));
+            breaker.on_written(now);
+        }
+    }
+
+    /// The link of a connection that answers, as far as the node is trusted.
+    pub(super) fn up(&self) {
+        let (link, reason) = self.vigil.link(self.context.clock.now());
+        self.link(link, reason.as_deref());
+    }
+}
