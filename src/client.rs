@@ -253,6 +253,15 @@ impl Redlock {
         Drained::new(&engine, &engine.living())
     }
 
+    /// How many attempts, holds and debts have not settled.
+    #[cfg(feature = "testkit")]
+    #[doc(hidden)]
+    #[must_use]
+    pub fn unsettled(&self) -> usize {
+        let engine = self.inner.engine.get();
+        engine.map_or(0, |engine| engine.unsettled())
+    }
+
     pub(crate) fn config(&self) -> &Config {
         &self.inner.config
     }

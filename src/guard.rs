@@ -326,8 +326,8 @@ pub(crate) async fn removed(
         });
     }
     let names = cell.engine().names();
-    let owed: Vec<usize> = cell.peek(|hold| hold.owed().collect());
-    let nodes = owed
+    let holders: Vec<usize> = cell.peek(|hold| hold.possible_holders().collect());
+    let nodes = holders
         .into_iter()
         .filter_map(|node| names.get(node))
         .map(ToString::to_string);

@@ -16,6 +16,7 @@ use crate::node::redis::connection::CONNECT_TIMEOUT;
 use crate::owner::{Slots, held};
 use crate::quorum::backoff::Backoff;
 use crate::quorum::ballot;
+use crate::quorum::bug;
 use crate::quorum::hold::Hold;
 use crate::quorum::renewal::Renewal;
 use crate::quorum::round::Verdict;
@@ -241,6 +242,7 @@ impl Acquire {
             Wait::For(limit) => Some(began.after(limit)),
             Wait::Forever => None,
         };
+        let deadline = deadline.filter(|_| !bug!(DeadlineIgnored));
         let connected = began.after(CONNECT_TIMEOUT);
         engine
             .ready(match self.wait {
@@ -263,7 +265,17 @@ impl Acquire {
                 .entropy()
                 .token()
                 .ok_or(InvalidRequest::NoRandomness)?;
+            #[cfg(feature = "testkit")]
+            let token = if bug!(TokenReused) {
+                crate::token::Token::from_bits(1)
+            } else {
+                token
+            };
             let attempt = Attempt::start(engine, key, token, &terms, Hold::start);
+            #[cfg(feature = "testkit")]
+            if bug!(LeaseClockOncePerWait) {
+                attempt.backdate(began);
+            }
             let Some(verdict) = attempt.verdict().await else {
                 return Err(AcquireError::Closed);
             };

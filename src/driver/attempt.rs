@@ -43,6 +43,12 @@ impl Attempt {
             .await
     }
 
+    /// See [`Hold::backdate`].
+    #[cfg(feature = "testkit")]
+    pub(crate) fn backdate(&self, started_at: Moment) {
+        self.cell.feed(|hold, _, _| hold.backdate(started_at));
+    }
+
     /// The votes, for an error.
     pub(crate) fn tally(&self, waited: Duration) -> Unacquired {
         Unacquired::new(self.cell.tally(), waited)

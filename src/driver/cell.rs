@@ -9,6 +9,7 @@ use tokio::sync::Notify;
 use super::engine::Engine;
 use crate::node::{Caller, Link, Request};
 use crate::quorum::ballot::Ballot;
+use crate::quorum::bug;
 use crate::quorum::hold::{Command, Hold, LossCause, Outbox, Reply, Terms};
 use crate::quorum::ledger::News;
 use crate::quorum::validity::Moment;
@@ -164,7 +165,7 @@ impl Cell {
         if post.wake {
             self.changed.notify_waiters();
         }
-        if settled {
+        if settled && !bug!(SettledKept) {
             self.engine.on_settled();
         }
         self.engine.on_progress();

@@ -6,6 +6,7 @@
 //! ```
 
 mod driver;
+mod leash;
 mod link;
 mod log;
 mod pipe;
@@ -73,7 +74,7 @@ impl Node for MemoryNode {
             Vigil::new(self.guarding, &context),
             context,
         );
-        tokio::spawn(driver.run());
+        tokio::spawn(self.network.leash().on(Box::pin(driver.run())));
     }
 
     fn submit(&self, request: Request) -> Result<(), Unsent> {

@@ -24,6 +24,8 @@ pub(super) struct Extending {
     number: u32,
     /// The number of the latest that a quorum confirmed, while its nodes may be healed.
     healing: Option<u32>,
+    /// Somebody waits for the end of this one.
+    by_hand: Option<u32>,
     ended: Option<Extended>,
     /// Where the latest confirmed extension may still be unwritten.
     late: Vec<(usize, Command)>,
@@ -35,7 +37,7 @@ struct Extension {
     decide_by: Moment,
 }
 
-/// How the latest extension ended.
+/// How the latest extension by hand ended. Renewals may have followed it.
 #[derive(Clone, Debug)]
 pub(crate) struct Extended {
     pub(crate) number: u32,
@@ -51,6 +53,7 @@ impl Extending {
             round_timeout,
             number: 0,
             healing: None,
+            by_hand: None,
             ended: None,
             late: Vec::new(),
         }
@@ -83,6 +86,7 @@ impl Hold {
             return None;
         }
         self.extending.round_timeout = round_timeout;
+        self.extending.by_hand = Some(self.extending.number.wrapping_add(1));
         Some(self.begin_extension(ttl, now, outbox))
     }
 
@@ -186,7 +190,12 @@ impl Hold {
         let confirmed = matches!(verdict, Verdict::Won | Verdict::TooLate);
         if self.phase == Phase::Held && self.loss(now).is_none() {
             if confirmed {
-                self.prolong(round.started_at(), ttl);
+                let counts_from = if bug!(ExtensionClockAfterReply) {
+                    now
+                } else {
+                    round.started_at()
+                };
+                self.prolong(counts_from, ttl);
                 self.extending.healing = Some(number);
                 for node in 0..self.ledger.len() {
                     if matches!(round.vote(node), Some(Vote::Held { .. })) {
@@ -210,13 +219,15 @@ impl Hold {
                 self.ledger.on_extension_withdrawn(node);
             }
         }
-        self.extending.ended = Some(Extended {
-            number,
-            // However late: what a quorum confirmed before the loss counts.
-            verdict: if confirmed { Verdict::Won } else { verdict },
-            quorum: round.quorum(),
-            votes: round.votes().collect(),
-        });
+        if self.extending.by_hand == Some(number) {
+            self.extending.ended = Some(Extended {
+                number,
+                // However late: what a quorum confirmed before the loss counts.
+                verdict: if confirmed { Verdict::Won } else { verdict },
+                quorum: round.quorum(),
+                votes: round.votes().collect(),
+            });
+        }
         outbox.wake();
     }
 

@@ -143,7 +143,7 @@ pub(crate) struct Removal {
     pub(crate) deleted: usize,
     /// Fewer than a quorum can still hold it.
     pub(crate) confirmed: bool,
-    /// The time to wait for more is over.
+    /// The time to wait for more is over, or nothing more can come.
     pub(crate) timed_out: bool,
 }
 
@@ -235,6 +235,12 @@ impl Hold {
         self.end(LossCause::Released, now, outbox);
     }
 
+    /// Makes the round older than it is: a deliberate mistake.
+    #[cfg(feature = "testkit")]
+    pub(crate) const fn backdate(&mut self, started_at: Moment) {
+        self.round.begin(started_at);
+    }
+
     pub(crate) const fn verdict(&self) -> Option<Verdict> {
         self.round.verdict()
     }
@@ -295,6 +301,11 @@ impl Hold {
         self.is_releasing() && self.ledger.is_settled()
     }
 
+    /// The nodes that may hold the key, now or later.
+    pub(crate) fn possible_holders(&self) -> impl Iterator<Item = usize> + '_ {
+        self.ledger.possible()
+    }
+
     pub(crate) fn owed(&self) -> impl Iterator<Item = usize> + '_ {
         self.ledger.owed()
     }
@@ -313,8 +324,14 @@ impl Hold {
             remaining,
             deleted: self.deleted,
             confirmed: remaining < self.round.quorum(),
-            timed_out: self.timed_out,
+            timed_out: self.timed_out || self.is_settled(),
         }
+    }
+
+    /// Need nobody wait any longer to hear what became of the removal?
+    fn has_report(&self) -> bool {
+        let removal = self.removal();
+        removal.confirmed || removal.timed_out
     }
 
     /// When `on_deadline` has something to do, unless another input comes first.
@@ -349,7 +366,7 @@ impl Hold {
             carrier,
             error,
         } = reply;
-        let confirmed = self.removal().confirmed;
+        let reported = self.has_report();
         match command {
             Command::Acquire { ballot, .. } => {
                 self.ledger.on_acquire_reply(node, vote, carrier);
@@ -380,7 +397,7 @@ impl Hold {
         }
         self.check_loss(now, outbox);
         // Whatever the command was: an acquire's late answer may be what confirms a removal.
-        if self.is_releasing() && !confirmed && self.removal().confirmed {
+        if self.is_releasing() && !reported && self.has_report() {
             outbox.wake();
         }
     }
@@ -415,7 +432,11 @@ impl Hold {
         }
         self.check_loss(now, outbox);
         self.on_extension_deadline(now, outbox);
+        let reported = self.has_report();
         self.ledger.on_deadline(now, outbox);
+        if self.is_releasing() && !reported && self.has_report() {
+            outbox.wake();
+        }
     }
 
     /// The caller takes the verdict: the last look at the clock (law 3). A grant that has become
@@ -424,7 +445,7 @@ impl Hold {
         let verdict = self.verdict()?;
         let useful = self.loss(now).is_none()
             && validity::is_worth_having(self.round.valid_until(), self.round.ttl(), now);
-        if verdict == Verdict::Won && !useful {
+        if verdict == Verdict::Won && !useful && !bug!(NoLastLook) {
             self.give_up(LossCause::Expired, now, outbox);
             return Some(Verdict::TooLate);
         }
@@ -476,11 +497,19 @@ impl Hold {
         }
         if verdict == Verdict::Won {
             self.phase = Phase::Held;
-            self.prolong(self.round.started_at(), self.round.ttl());
+            let counts_from = if bug!(LeaseClockAfterReply) {
+                now
+            } else {
+                self.round.started_at()
+            };
+            self.prolong(counts_from, self.round.ttl());
             // A node that is up gets the key a little later: the more nodes have it, the more may be
             // lost. Nothing waits in a queue for a node that is not.
             self.withdraw_opening(now, outbox, |node, outbox| !outbox.is_up(node));
         } else {
+            if bug!(NoCleanup) {
+                self.ledger.forget();
+            }
             self.give_up(LossCause::Released, now, outbox);
         }
         outbox.wake();
@@ -518,6 +547,10 @@ impl Hold {
         self.renewing.stop();
         self.abandon_extension(now, outbox);
         self.ledger.remove(outbox);
+        #[cfg(feature = "testkit")]
+        if bug!(DebtsEndEarly) {
+            self.ledger.end_early(now);
+        }
         outbox.wake();
     }
 }

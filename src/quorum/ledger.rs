@@ -150,10 +150,15 @@ impl Ledger {
 
     /// How many nodes may hold the key, now or later.
     pub(crate) fn possible_holders(&self) -> usize {
-        self.entries
-            .iter()
-            .filter(|entry| entry.is_possible())
-            .count()
+        self.possible().count()
+    }
+
+    /// The nodes that may hold the key, now or later.
+    pub(crate) fn possible(&self) -> impl Iterator<Item = usize> + '_ {
+        let entries = self.entries.iter().enumerate();
+        entries
+            .filter(|(_, entry)| entry.is_possible())
+            .map(|(node, _)| node)
     }
 
     /// The nodes where a removal has begun and has not settled.
@@ -201,6 +206,7 @@ impl Ledger {
         }
         entry.presence = match vote {
             Vote::Granted => Presence::Present,
+            Vote::Unknown if bug!(UnknownIsRefused) => Presence::Absent,
             Vote::Unknown => Presence::Maybe,
             _ if entry.straggler.is_some() => Presence::Maybe,
             Vote::Held { .. } => Presence::Absent,
@@ -262,11 +268,21 @@ impl Ledger {
             if entry.removal != Removal::None {
                 continue;
             }
-            if entry.is_possible() || self.inherited {
+            if bug!(PendingForgotten) && entry.pending > 0 {
+                entry.settle();
+            } else if entry.is_possible() || self.inherited {
                 entry.send_release(node, ballot, outbox);
             } else {
                 entry.removal = Removal::Settled;
             }
+        }
+    }
+
+    /// Gives up what is owed one ttl from now: a deliberate mistake.
+    #[cfg(feature = "testkit")]
+    pub(crate) fn end_early(&mut self, now: Moment) {
+        for entry in &mut self.entries {
+            entry.give_up_at = Some(now.after(self.ttl));
         }
     }
 
@@ -295,7 +311,7 @@ impl Ledger {
             Carrier::Answered(_)
                 if matches!(vote, Vote::Granted | Vote::Held { .. } | Vote::Stale { .. }) =>
             {
-                if !entry.overtaken {
+                if !entry.overtaken || bug!(StragglerNotOutlived) {
                     entry.settle();
                 } else if entry.straggler.is_some() {
                     entry.removal = Removal::AwaitingFinish;
@@ -343,8 +359,9 @@ impl Ledger {
                 }
             }
             News::Gone => {
+                // Nothing can be done any more. What is there stays until its ttl ends it.
                 if entry.removal != Removal::None {
-                    entry.settle();
+                    entry.removal = Removal::Settled;
                 }
             }
         }
@@ -382,6 +399,9 @@ impl Entry {
     fn carry(&mut self, carrier: Carrier) {
         if let Carrier::Broken(connection) = carrier {
             self.unfinished = self.unfinished.max(Some(connection));
+            if bug!(DebtsEndEarly) {
+                return;
+            }
             self.give_up_at = None;
         }
     }
@@ -420,6 +440,8 @@ impl Entry {
         self.overtaken = self.straggler.is_some() && !is_final;
         self.removal = match outbox.submit(node, release) {
             Ok(()) => Removal::InFlight,
+            // The news of that may have come before there was anything to remove.
+            Err(Unsent::Closed) => Removal::Settled,
             Err(_) => Removal::AwaitingConnection,
         };
     }

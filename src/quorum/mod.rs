@@ -25,6 +25,21 @@
     deny(clippy::arithmetic_side_effects, clippy::float_arithmetic)
 )]
 
+/// Is this deliberate mistake switched on? Never without the feature `testkit`.
+#[cfg(feature = "testkit")]
+macro_rules! bug {
+    ($bug:ident) => {
+        $crate::quorum::sabotage::is($crate::quorum::sabotage::Bug::$bug)
+    };
+}
+#[cfg(not(feature = "testkit"))]
+macro_rules! bug {
+    ($bug:ident) => {
+        false
+    };
+}
+pub(crate) use bug;
+
 pub(crate) mod backoff;
 pub(crate) mod ballot;
 pub(crate) mod balloting;
@@ -37,6 +52,7 @@ pub(crate) mod renewal;
 pub(crate) mod round;
 #[cfg(feature = "testkit")]
 pub(crate) mod rule;
+pub(crate) mod sabotage;
 pub(crate) mod trust;
 pub(crate) mod validity;
 pub(crate) mod vote;

@@ -37,6 +37,7 @@ const TERMS: Terms = Terms {
 struct Nodes {
     sent: Vec<(usize, Command)>,
     down: Vec<usize>,
+    gone: Vec<usize>,
     unwritten: Vec<usize>,
     connecting: Vec<usize>,
     wakes: usize,
@@ -59,6 +60,9 @@ impl Nodes {
 
 impl Outbox for Nodes {
     fn submit(&mut self, node: usize, command: Command) -> Result<(), Unsent> {
+        if self.gone.contains(&node) {
+            return Err(Unsent::Closed);
+        }
         if self.down.contains(&node) {
             return Err(Unsent::NotConnected);
         }
@@ -713,6 +717,41 @@ fn a_driver_that_is_gone_ends_all_debts() {
         hold.on_news(node, News::Gone, at(3), &mut nodes);
     }
     assert!(hold.is_settled());
+    let removal = hold.removal();
+    assert!(
+        !removal.confirmed && removal.timed_out,
+        "the keys are still there"
+    );
+    assert_eq!(hold.possible_holders().collect::<Vec<_>>(), [0, 1, 2]);
+}
+
+#[test]
+fn a_driver_that_went_before_the_removal_began_ends_it_at_once() {
+    let mut nodes = Nodes::default();
+    let mut hold = held(&mut nodes);
+    hold.on_reply(2, ACQUIRE, broken(1), at(2), &mut nodes);
+    assert!(hold.needs_news(2), "of its straggler's end");
+    for node in [0, 1, 2] {
+        hold.on_news(node, News::Gone, at(3), &mut nodes);
+    }
+    nodes.gone = vec![0, 1, 2];
+    hold.release(LossCause::Released, at(4), &mut nodes);
+    assert!(hold.is_settled() && !hold.removal().confirmed);
+}
+
+#[test]
+fn callers_are_woken_when_a_retry_finds_the_driver_gone() {
+    let mut nodes = Nodes::default();
+    let mut hold = started(&mut nodes, 1);
+    votes(&mut hold, &mut nodes, &[(0, Vote::Granted)]);
+    hold.release(LossCause::Released, at(1), &mut nodes);
+    let busy = answered(Vote::Refused(Refusal::Busy));
+    hold.on_reply(0, Command::Release, busy, at(2), &mut nodes);
+    nodes.gone = vec![0];
+    nodes.wakes = 0;
+    hold.on_deadline(at(102), &mut nodes);
+    assert!(hold.is_settled() && hold.removal().timed_out);
+    assert_eq!(nodes.wakes, 1);
 }
 
 #[test]
@@ -815,6 +854,33 @@ fn a_renewal_waits_for_the_extension_in_flight() {
     nodes.take();
     hold.on_deadline(due, &mut nodes);
     assert_eq!(nodes.take(), [], "one at a time");
+}
+
+#[test]
+fn the_end_of_an_extension_by_hand_is_kept_while_renewals_follow_it() {
+    let mut nodes = Nodes::default();
+    let mut hold = renewed_every_two_seconds(&mut nodes, None);
+    let number = hold.extend(TTL, at(100), ROUND, &mut nodes).unwrap();
+    let extend = Command::Extend {
+        ttl: TTL,
+        number,
+        ballot: None,
+    };
+    for node in [0, 1] {
+        hold.on_reply(node, extend, answered(Vote::Granted), at(101), &mut nodes);
+    }
+    nodes.take();
+    let (command, due) = renew(&mut hold, &mut nodes);
+    for node in [0, 1] {
+        hold.on_reply(node, command, answered(Vote::Granted), due, &mut nodes);
+    }
+    assert!(!hold.is_extending());
+    let ended = hold.extended().map(|ended| (ended.number, ended.verdict));
+    assert_eq!(
+        ended,
+        Some((number, Verdict::Won)),
+        "its caller has not looked yet"
+    );
 }
 
 #[test]

@@ -43,13 +43,22 @@ fn nanos(duration: Duration) -> u64 {
 }
 
 /// More than half of `nodes`: any two quorums share a node.
-pub(crate) const fn quorum(nodes: usize) -> usize {
+pub(crate) fn quorum(nodes: usize) -> usize {
+    if bug!(QuorumOfOne) {
+        return 1;
+    }
+    if bug!(EvenHalf) {
+        return nodes.div_ceil(2);
+    }
     (nodes / 2).saturating_add(1)
 }
 
 /// What is taken off every ttl for clocks that run at different rates: one hundredth of it plus
 /// 2 ms, in whole milliseconds, rounded up (2 ms cover the server's own millisecond granularity).
 pub(crate) fn drift(ttl: Duration) -> Duration {
+    if bug!(DriftIgnored) {
+        return Duration::ZERO;
+    }
     let hundredth = ttl
         .as_nanos()
         .div_ceil(u128::from(NANOS_PER_MILLI).saturating_mul(100));
@@ -68,6 +77,9 @@ pub(crate) fn valid_until(started_at: Moment, ttl: Duration) -> Moment {
 /// When a hold that is valid until `valid_until` counts as lost (law 5): floored to the
 /// millisecond, less one, because timers round up to the next one.
 pub(crate) fn loss_at(valid_until: Moment) -> Moment {
+    if bug!(LossLate) {
+        return valid_until.after(Duration::from_millis(20));
+    }
     valid_until
         .floor_to(Duration::from_millis(1))
         .before(Duration::from_millis(1))

@@ -6,6 +6,12 @@ pub mod fleet;
 mod port;
 pub mod proxy;
 
+/// Deliberate mistakes, which the simulation must catch.
+#[doc(hidden)]
+pub mod sabotage {
+    pub use crate::quorum::sabotage::{Bug, commit};
+}
+
 /// Servers in memory, reached over links that can be made to fail.
 ///
 /// One process, no sockets, tokio's clock: under a paused clock hours pass in milliseconds, and

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 
+use super::leash::Leash;
 use super::pipe::{Latency, Reply, Request};
 use super::shared::Shared;
 use super::wire::LinkState;
@@ -18,6 +19,7 @@ use super::wire::LinkState;
 pub struct MemoryLink {
     shared: Arc<Shared>,
     link: usize,
+    client: Leash,
 }
 
 /// What becomes of the commands that are on the way to the server when a connection is cut.
@@ -33,8 +35,17 @@ pub enum CutFate {
 }
 
 impl MemoryLink {
-    pub(super) const fn new(shared: Arc<Shared>, link: usize) -> Self {
-        Self { shared, link }
+    pub(super) fn new(shared: Arc<Shared>, link: usize) -> Self {
+        let client = Leash::default();
+        Self {
+            shared,
+            link,
+            client,
+        }
+    }
+
+    pub(super) fn leash(&self) -> Leash {
+        self.client.clone()
     }
 
     /// How long messages sent from now on are on their way; at first no time at all.
@@ -69,6 +80,18 @@ impl MemoryLink {
     pub fn sever(&self, fate: CutFate) {
         self.cut(fate);
         self.with(|link| link.severed = true);
+    }
+
+    /// Stops the part of the client that drives this link, as `SIGSTOP` does, or lets it go on:
+    /// meanwhile it neither writes nor reads, and what comes waits for it.
+    pub fn pause_client(&self, pause: bool) {
+        self.client.pause(pause);
+    }
+
+    /// Ends the part of the client that drives this link, as the end of its runtime does. The
+    /// connection is closed, and nothing is sent any more.
+    pub fn end_client(&self) {
+        self.client.end();
     }
 
     /// Keeps whatever is and will be on the way to the server on the present connection, while

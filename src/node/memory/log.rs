@@ -39,6 +39,8 @@ pub enum CommandKind {
 pub struct Executed {
     /// When, on the true clock, counted from the making of the server.
     pub at: Duration,
+    /// Over which of the server's links it came, counted from 0 in the order of their making.
+    pub link: usize,
     /// What was asked for.
     pub kind: CommandKind,
     /// The key of the lock.
@@ -54,6 +56,7 @@ pub struct Executed {
 impl Executed {
     pub(super) fn new(
         at: Duration,
+        link: usize,
         command: Command,
         key: &str,
         token: &str,
@@ -69,6 +72,7 @@ impl Executed {
         let took_effect = applied == Some(Vote::Granted);
         Self {
             at,
+            link,
             kind,
             key: key.into(),
             token: token.into(),

@@ -138,6 +138,7 @@ impl Process {
 
     pub(super) fn execute(
         &mut self,
+        link: usize,
         command: Command,
         key: &str,
         token: &str,
@@ -168,6 +169,7 @@ impl Process {
         if let Some(log) = &mut self.log {
             log.push(Executed::new(
                 now.since(self.began),
+                link,
                 command,
                 key,
                 token,

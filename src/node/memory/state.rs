@@ -179,7 +179,11 @@ impl State {
 
     /// The server reads a request.
     fn execute(&mut self, id: u64, request: Request, now: Moment) {
-        let Some(ServerEnd::Open { client_id }) = self.wires.get(&id).map(|wire| wire.server)
+        let Some(&Wire {
+            link,
+            server: ServerEnd::Open { client_id },
+            ..
+        }) = self.wires.get(&id)
         else {
             return;
         };
@@ -203,7 +207,7 @@ impl State {
                 key,
                 token,
             } => {
-                let (vote, error) = self.process.execute(command, &key, &token, now);
+                let (vote, error) = self.process.execute(link, command, &key, &token, now);
                 Reply::Vote(vote, error)
             }
             Request::Close => {

@@ -1,0 +1,59 @@
+//! Deliberate mistakes, for the tests that prove that the tests catch them.
+//!
+//! `bug!(Name)` in the code asks whether that mistake is switched on. Without the feature `testkit`
+//! it is the literal `false`, and nothing of this is compiled.
+
+use std::cell::Cell;
+
+/// A mistake that a client of this kind can make.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Bug {
+    /// Nothing is taken off a ttl for clocks that run at different rates.
+    DriftIgnored,
+    /// A grant is valid from the deciding reply, not from before the first send.
+    LeaseClockAfterReply,
+    /// So is an extension.
+    ExtensionClockAfterReply,
+    /// The lease clock starts with the request, not with each round.
+    LeaseClockOncePerWait,
+    /// A lost round returns, and nothing is released.
+    NoCleanup,
+    /// What was not answered when the removal began is not released.
+    PendingForgotten,
+    /// An unanswered acquire counts as one that was not applied.
+    UnknownIsRefused,
+    /// Half of an even number of nodes is a quorum.
+    EvenHalf,
+    /// One node is a quorum.
+    QuorumOfOne,
+    /// A debt ends one ttl after its release was sent.
+    DebtsEndEarly,
+    /// A release that is answered on a newer connection settles, whatever the old one may bring.
+    StragglerNotOutlived,
+    /// The caller's last look at the clock is left out.
+    NoLastLook,
+    /// A hold counts as lost a while after its validity has ended.
+    LossLate,
+    /// An acquisition goes on after its time to wait.
+    DeadlineIgnored,
+    /// All attempts bear one token.
+    TokenReused,
+    /// The node deletes whatever stands under the key.
+    ReleaseIgnoresToken,
+    /// What has settled is kept on the books.
+    SettledKept,
+}
+
+thread_local! {
+    static BUG: Cell<Option<Bug>> = const { Cell::new(None) };
+}
+
+/// Switches a mistake on for all clients that the present thread drives, or all off.
+pub fn commit(bug: Option<Bug>) {
+    BUG.set(bug);
+}
+
+pub(crate) fn is(bug: Bug) -> bool {
+    BUG.get() == Some(bug)
+}

@@ -1,0 +1,228 @@
+//! The holds of a history, and how long its processes stood still.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use redlock_quorum::LossCause;
+
+use crate::history::{Execution, Failure, History, LetGo, Op, Patience, Phase, What};
+
+/// One request, and the hold that may have come of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Request {
+    pub(crate) op: Op,
+    pub(crate) incarnation: usize,
+    pub(crate) resource: usize,
+    pub(crate) ttl: Duration,
+    pub(crate) patience: Patience,
+    pub(crate) round_timeout: Duration,
+    pub(crate) renews: bool,
+    pub(crate) max_hold: Option<Duration>,
+    pub(crate) asked: Duration,
+    /// When it returned or was dropped, and how.
+    pub(crate) ended: Option<(Duration, End)>,
+    pub(crate) hold: Option<Hold>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    Acquired,
+    Failed(Failure),
+    Abandoned,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Hold {
+    pub(crate) token: String,
+    pub(crate) acquired: Duration,
+    /// The latest validity that the caller was told.
+    pub(crate) valid_until: Duration,
+    /// It may last until here: an extension whose future was dropped may count.
+    pub(crate) at_most_until: Duration,
+    /// The longest that an extension has asked for.
+    pub(crate) longest_ttl: Duration,
+    pub(crate) let_go: Option<(Duration, LetGo)>,
+    pub(crate) lost: Option<(Duration, LossCause)>,
+}
+
+impl Hold {
+    /// From its return until here the caller was right to believe that it held the lock.
+    pub(crate) fn certain_end(&self) -> Duration {
+        let let_go = self
+            .let_go
+            .filter(|&(_, how)| how != LetGo::Leak)
+            .map(|(at, _)| at);
+        let lost = self.lost.map(|(at, _)| at);
+        [let_go, lost]
+            .into_iter()
+            .flatten()
+            .fold(self.valid_until, Duration::min)
+    }
+}
+
+impl History {
+    /// All requests, in the order of their numbers.
+    pub(crate) fn requests(&self) -> Vec<Request> {
+        let mut requests = BTreeMap::new();
+        for event in &self.events {
+            let at = event.at;
+            if let &What::Asked {
+                op,
+                incarnation,
+                resource,
+                ttl,
+                patience,
+                round_timeout,
+                renews,
+                max_hold,
+            } = &event.what
+            {
+                let request = Request {
+                    op,
+                    incarnation,
+                    resource,
+                    ttl,
+                    patience,
+                    round_timeout,
+                    renews,
+                    max_hold,
+                    asked: at,
+                    ended: None,
+                    hold: None,
+                };
+                requests.insert(op, request);
+                continue;
+            }
+            let Some(request) = op_of(&event.what).and_then(|op| requests.get_mut(&op)) else {
+                continue;
+            };
+            match &event.what {
+                What::Acquired {
+                    token, valid_until, ..
+                } => {
+                    request.ended = Some((at, End::Acquired));
+                    request.hold = Some(Hold {
+                        token: token.clone(),
+                        acquired: at,
+                        valid_until: *valid_until,
+                        at_most_until: *valid_until,
+                        longest_ttl: Duration::ZERO,
+                        let_go: None,
+                        lost: None,
+                    });
+                }
+                What::Failed { failure, .. } => request.ended = Some((at, End::Failed(*failure))),
+                What::Abandoned { .. } => request.ended = Some((at, End::Abandoned)),
+                what => {
+                    if let Some(hold) = &mut request.hold {
+                        hold.see(at, what);
+                    }
+                }
+            }
+        }
+        requests.into_values().collect()
+    }
+
+    /// The requests that became holds.
+    pub(crate) fn holds(&self) -> Vec<(Request, Hold)> {
+        let requests = self.requests().into_iter();
+        requests
+            .filter_map(|request| request.hold.clone().map(|hold| (request, hold)))
+            .collect()
+    }
+
+    /// The same, by their numbers.
+    pub(crate) fn requests_by_op(&self) -> BTreeMap<Op, Request> {
+        let requests = self.requests().into_iter();
+        requests.map(|request| (request.op, request)).collect()
+    }
+
+    /// What was carried out for each token, with the server.
+    pub(crate) fn by_token(&self) -> BTreeMap<&str, Vec<(usize, &Execution)>> {
+        let mut tokens: BTreeMap<&str, Vec<(usize, &Execution)>> = BTreeMap::new();
+        for (server, log) in self.servers.iter().enumerate() {
+            for entry in log {
+                tokens
+                    .entry(&entry.token)
+                    .or_default()
+                    .push((server, entry));
+            }
+        }
+        tokens
+    }
+
+    /// For how long between two moments this process stood still.
+    pub(crate) fn stalled(&self, process: usize, from: Duration, to: Duration) -> Duration {
+        let mut sum = Duration::ZERO;
+        let mut add = |began: Duration, ended: Duration| {
+            sum += ended.min(to).saturating_sub(began.max(from));
+        };
+        let mut paused = None;
+        for event in &self.events {
+            match event.what {
+                What::Jumped { by } => add(event.at, event.at + by),
+                What::Paused { incarnation } if incarnation == process => {
+                    paused = paused.or(Some(event.at));
+                }
+                What::Resumed { incarnation } if incarnation == process => {
+                    if let Some(began) = paused.take() {
+                        add(began, event.at);
+                    }
+                }
+                What::Phase(Phase::Healed) => {
+                    if let Some(began) = paused.take() {
+                        add(began, event.at);
+                    }
+                }
+                _ => {}
+            }
+        }
+        sum
+    }
+
+    /// The moment of a phase.
+    pub(crate) fn phase(&self, phase: Phase) -> Option<Duration> {
+        self.events
+            .iter()
+            .find(|event| matches!(event.what, What::Phase(this) if this == phase))
+            .map(|event| event.at)
+    }
+}
+
+impl Hold {
+    fn see(&mut self, at: Duration, what: &What) {
+        match *what {
+            What::Extended { valid_until, .. } | What::Looked { valid_until, .. } => {
+                self.valid_until = self.valid_until.max(valid_until);
+                self.at_most_until = self.at_most_until.max(valid_until);
+            }
+            // Also if it fails: what is confirmed while its future is being dropped counts.
+            What::Extend { ttl, .. } | What::ExtendAbandoned { ttl, .. } => {
+                self.at_most_until = self.at_most_until.max(at + ttl);
+                self.longest_ttl = self.longest_ttl.max(ttl);
+            }
+            What::LetGo { how, .. } => self.let_go = Some((at, how)),
+            What::Lost { cause, .. } => self.lost = self.lost.or(Some((at, cause))),
+            _ => {}
+        }
+    }
+}
+
+fn op_of(what: &What) -> Option<Op> {
+    match *what {
+        What::Acquired { op, .. }
+        | What::Failed { op, .. }
+        | What::Abandoned { op }
+        | What::Extend { op, .. }
+        | What::Extended { op, .. }
+        | What::NotExtended { op, .. }
+        | What::ExtendAbandoned { op, .. }
+        | What::Looked { op, .. }
+        | What::Holders { op, .. }
+        | What::LetGo { op, .. }
+        | What::Released { op, .. }
+        | What::Unconfirmed { op }
+        | What::Lost { op, .. } => Some(op),
+        _ => None,
+    }
+}

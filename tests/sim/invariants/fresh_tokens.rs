@@ -1,0 +1,60 @@
+//! A token belongs to one attempt: it comes from one client, for one key, no node is asked for it
+//! twice, and no two holds bear it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use redlock_quorum::testkit::memory::CommandKind;
+
+use super::{Invariant, Violation};
+use crate::history::History;
+use crate::timeline::short;
+
+pub(crate) fn check(history: &History) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    let mut owners: BTreeMap<&str, (usize, &str)> = BTreeMap::new();
+    for (server, log) in history.servers.iter().enumerate() {
+        let mut asked = BTreeSet::new();
+        for entry in log {
+            let owner = (entry.incarnation, entry.key.as_str());
+            let twice = entry.kind == CommandKind::Acquire && !asked.insert(entry.token.as_str());
+            let known = *owners.entry(&entry.token).or_insert(owner);
+            if twice || known != owner {
+                let token = short(&entry.token);
+                let what = format!("server {server}: the token {token} has been used before");
+                violations
+                    .push(Violation::new(Invariant::FreshTokens, entry.at, what).about(token));
+            }
+        }
+    }
+    let mut held = BTreeMap::new();
+    for (request, hold) in history.holds() {
+        if let Some(other) = held.insert(hold.token.clone(), request.op) {
+            let what = format!("#{other} and #{} bear one token", request.op);
+            violations.push(
+                Violation::new(Invariant::FreshTokens, hold.acquired, what)
+                    .of(&[other, request.op]),
+            );
+        }
+    }
+    violations
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::story::Story;
+    use super::*;
+    use crate::plan::Class;
+
+    #[test]
+    fn a_token_that_is_used_twice_is_found() {
+        let story = || Story::new(Class::Second).did(0, 0, CommandKind::Acquire, 0);
+        let spread = story()
+            .did(1, 5, CommandKind::Acquire, 0)
+            .did(0, 9, CommandKind::Release, 0);
+        assert_eq!(spread.check(check), 0);
+        assert_eq!(story().did(0, 5, CommandKind::Acquire, 0).check(check), 1);
+        let mut shared = story().did(0, 5, CommandKind::Release, 0).history();
+        shared.servers[0][1].incarnation = 1;
+        assert_eq!(check(&shared).len(), 1);
+    }
+}

@@ -1,0 +1,81 @@
+//! Certain holds of one resource never overlap.
+//!
+//! A hold is certain from the return of its request until its caller lets go, hears of the loss, or
+//! its validity ends, whichever comes first. Faults of the second class may break this; then it is
+//! not checked.
+
+use super::{Invariant, Violation};
+use crate::history::History;
+use crate::plan::Class;
+
+pub(crate) fn check(history: &History) -> Vec<Violation> {
+    if history.plan.class == Class::Second {
+        return Vec::new();
+    }
+    let mut holds = history.holds();
+    holds.sort_by_key(|(request, hold)| (request.resource, hold.acquired));
+    let mut violations = Vec::new();
+    for (place, (first, held)) in holds.iter().enumerate() {
+        let later = holds[place + 1..].iter();
+        for (second, other) in later.take_while(|(second, other)| {
+            second.resource == first.resource && other.acquired < held.certain_end()
+        }) {
+            let until = held.certain_end().min(other.certain_end());
+            if other.acquired >= until {
+                continue;
+            }
+            let what = format!(
+                "#{} and #{} both hold r{} until {:.3}",
+                first.op,
+                second.op,
+                first.resource,
+                until.as_secs_f64()
+            );
+            violations.push(
+                Violation::new(Invariant::MutualExclusion, other.acquired, what)
+                    .of(&[first.op, second.op])
+                    .about(&crate::plan::Plan::key(first.resource)),
+            );
+        }
+    }
+    violations
+}
+
+#[cfg(test)]
+mod tests {
+    use redlock_quorum::LossCause;
+
+    use super::super::story::Story;
+    use super::*;
+    use crate::history::LetGo;
+
+    #[test]
+    fn two_holders_at_one_time_are_found() {
+        let story = |class| Story::new(class).holds(0, 0, 988).holds(1, 987, 1975);
+        assert_eq!(story(Class::First).check(check), 1);
+        assert_eq!(
+            story(Class::Second).check(check),
+            0,
+            "they may overlap there"
+        );
+        let third = story(Class::Calm).holds(2, 1000, 1988);
+        assert_eq!(third.check(check), 2, "each pair");
+        let leaked = Story::new(Class::First)
+            .holds(0, 0, 988)
+            .lets_go(0, 10, LetGo::Leak)
+            .holds(1, 20, 1008);
+        assert_eq!(leaked.check(check), 1, "a leaked guard still holds");
+    }
+
+    #[test]
+    fn one_after_the_other_is_right() {
+        let story = Story::new(Class::First)
+            .holds(0, 0, 988)
+            .lets_go(0, 100, LetGo::Release)
+            .holds(1, 100, 1088)
+            .lost(1, 500, LossCause::Closed)
+            .holds(2, 500, 1488)
+            .holds(3, 1488, 2000);
+        assert_eq!(story.check(check), 0);
+    }
+}

@@ -1,0 +1,119 @@
+//! No key is left behind: once faults are over and what was owed has been paid, the only keys on
+//! any server are those of guards that were leaked and of clients whose process has ended; and a
+//! ttl later there are none.
+//!
+//! Holds in every class of faults, except on servers whose clocks were set: what was given up after
+//! its ttl may live longer there.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Invariant, Violation};
+use crate::history::{History, LetGo, Phase, What};
+use crate::timeline::short;
+
+pub(crate) fn check(history: &History) -> Vec<Violation> {
+    let leaked: BTreeSet<String> = history
+        .holds()
+        .into_iter()
+        .filter(|(_, hold)| matches!(hold.let_go, Some((_, LetGo::Leak))))
+        .map(|(_, hold)| hold.token)
+        .collect();
+    let owners: BTreeMap<&str, usize> = history
+        .by_token()
+        .into_iter()
+        .filter_map(|(token, entries)| Some((token, entries.first()?.1.incarnation)))
+        .collect();
+    let ended: BTreeSet<usize> = ended(history);
+    let mut set_back = BTreeSet::new();
+    let mut phase = Phase::Healed;
+    let mut violations = Vec::new();
+    for event in &history.events {
+        match &event.what {
+            What::Phase(now) => phase = *now,
+            What::SetBack { server } => {
+                set_back.insert(*server);
+            }
+            What::Left { server, key, token } => {
+                let owner = owners.get(token.as_str());
+                let is_gone = owner.is_some_and(|owner| ended.contains(owner));
+                let may_stay = leaked.contains(token) || is_gone;
+                if set_back.contains(server) || (phase == Phase::Settled && may_stay) {
+                    continue;
+                }
+                let token = short(token);
+                let what = format!("{key} {token} is left on server {server}, {phase:?}");
+                violations.push(
+                    Violation::new(Invariant::NoOrphanAfterSettling, event.at, what).about(token),
+                );
+            }
+            _ => {}
+        }
+    }
+    violations
+}
+
+/// The incarnations whose process had ended.
+fn ended(history: &History) -> BTreeSet<usize> {
+    let unsettled = history.events.iter().map(|event| &event.what);
+    unsettled
+        .filter_map(|what| match what {
+            What::Unsettled {
+                incarnation, ended, ..
+            } => ended.then_some(*incarnation),
+            _ => None,
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use redlock_quorum::testkit::memory::CommandKind;
+
+    use super::super::story::Story;
+    use super::*;
+    use crate::plan::{Class, Plan};
+
+    fn left(story: Story, phase: Phase) -> usize {
+        let what = What::Left {
+            server: 1,
+            key: Plan::key(0),
+            token: "token-0".into(),
+        };
+        story
+            .did(1, 5, CommandKind::Acquire, 0)
+            .phase(60_000, phase)
+            .event(60_000, None, what)
+            .check(check)
+    }
+
+    #[test]
+    fn a_key_that_nobody_holds_is_found() {
+        let story = || Story::new(Class::First);
+        assert_eq!(left(story(), Phase::Settled), 1);
+        let released = story().holds(0, 5, 988).lets_go(0, 10, LetGo::Drop);
+        assert_eq!(left(released, Phase::Settled), 1);
+        let set_back = || story().event(5, None, What::SetBack { server: 1 });
+        assert_eq!(left(set_back(), Phase::Settled), 0);
+    }
+
+    #[test]
+    fn what_was_leaked_may_stay_for_a_ttl() {
+        let leaked = || {
+            let story = Story::new(Class::First).holds(0, 5, 988);
+            story.lets_go(0, 10, LetGo::Leak)
+        };
+        assert_eq!(left(leaked(), Phase::Settled), 0);
+        assert_eq!(left(leaked(), Phase::Expired), 1);
+        let (incarnation, count, ended) = (0, 0, true);
+        let gone = || {
+            let what = What::Unsettled {
+                incarnation,
+                count,
+                ended,
+            };
+            Story::new(Class::First).event(60_000, 0, what)
+        };
+        assert_eq!(left(gone(), Phase::Settled), 0);
+        assert_eq!(left(gone(), Phase::Expired), 1);
+    }
+}

@@ -1,0 +1,97 @@
+//! A release removes its own token only, and not while its holder may rely on the lock.
+//!
+//! What stands under a key is the token of the last acquire that took effect there; it may be gone,
+//! but it can be no other. Holds in every class of faults.
+
+use std::collections::BTreeMap;
+
+use redlock_quorum::testkit::memory::CommandKind;
+
+use super::{Invariant, Violation};
+use crate::history::History;
+use crate::timeline::short;
+
+pub(crate) fn check(history: &History) -> Vec<Violation> {
+    let holds = history.holds();
+    let by_token: BTreeMap<&str, _> = holds
+        .iter()
+        .map(|(request, hold)| (hold.token.as_str(), (request.op, hold)))
+        .collect();
+    let mut violations = Vec::new();
+    for (server, log) in history.servers.iter().enumerate() {
+        let mut stands: BTreeMap<&str, &str> = BTreeMap::new();
+        for entry in log.iter().filter(|entry| entry.took_effect) {
+            match entry.kind {
+                CommandKind::Acquire | CommandKind::Heal => {
+                    stands.insert(&entry.key, &entry.token);
+                    continue;
+                }
+                CommandKind::Release => {}
+                _ => continue,
+            }
+            let removed = stands.remove(entry.key.as_str());
+            let token = entry.token.as_str();
+            if let Some(other) = removed.filter(|&removed| removed != token) {
+                let (token, other) = (short(token), short(other));
+                let what = format!("server {server}: the release of {token} removed {other}");
+                violations.push(
+                    Violation::new(Invariant::ReleaseOnlyOwn, entry.at, what)
+                        .about(token)
+                        .about(other),
+                );
+            }
+            if let Some((op, hold)) = by_token.get(token)
+                && entry.at > hold.acquired
+                && entry.at < hold.certain_end()
+            {
+                let what = format!("server {server}: #{op} was released while it was held");
+                violations.push(
+                    Violation::new(Invariant::ReleaseOnlyOwn, entry.at, what)
+                        .of(&[*op])
+                        .about(short(token)),
+                );
+            }
+        }
+    }
+    violations
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::story::Story;
+    use super::*;
+    use crate::history::LetGo;
+    use crate::plan::Class;
+
+    const ACQUIRE: CommandKind = CommandKind::Acquire;
+    const RELEASE: CommandKind = CommandKind::Release;
+
+    #[test]
+    fn a_release_of_another_token_is_found() {
+        let story = |releasing| {
+            Story::new(Class::Second)
+                .did(0, 0, ACQUIRE, 0)
+                .did(0, 10, ACQUIRE, 1)
+                .did(0, 20, RELEASE, releasing)
+                .check(check)
+        };
+        assert_eq!(story(1), 0);
+        assert_eq!(story(0), 1);
+        let nothing = Story::new(Class::First).did(0, 0, RELEASE, 0);
+        assert_eq!(nothing.check(check), 0, "what was there is not known");
+    }
+
+    #[test]
+    fn a_release_of_a_held_lock_is_found() {
+        let story = |at| {
+            Story::new(Class::First)
+                .did(0, 0, ACQUIRE, 0)
+                .did(0, at, RELEASE, 0)
+                .holds(0, 1, 988)
+                .lets_go(0, 500, LetGo::Drop)
+                .check(check)
+        };
+        assert_eq!(story(500), 0);
+        assert_eq!(story(499), 1);
+    }
+}

@@ -1,0 +1,118 @@
+//! Histories made by hand, for the checkers' own tests.
+
+use std::time::Duration;
+
+use redlock_quorum::testkit::memory::CommandKind;
+use redlock_quorum::{LossCause, Vote};
+
+use super::Violation;
+use crate::dice::ms;
+use crate::history::{Event, Execution, Failure, History, LetGo, Op, Patience, Phase, What};
+use crate::plan::{Class, Plan};
+
+pub(crate) const TTL: Duration = ms(1000);
+
+/// Three servers; client n is incarnation n; request n of client n has the token "token-n". All times
+/// are in milliseconds.
+pub(crate) struct Story(History);
+
+impl Story {
+    pub(crate) fn new(class: Class) -> Self {
+        let plan = Plan {
+            class,
+            servers: 3,
+            clients: 4,
+            ..Plan::new(0)
+        };
+        Self(History {
+            plan,
+            events: Vec::new(),
+            servers: vec![Vec::new(); 3],
+        })
+    }
+
+    pub(crate) fn event(mut self, at: u64, client: impl Into<Option<usize>>, what: What) -> Self {
+        let client = client.into();
+        self.0.events.push(Event {
+            at: ms(at),
+            client,
+            what,
+        });
+        self
+    }
+
+    pub(crate) fn asks(self, op: Op, at: u64, patience: Patience) -> Self {
+        let asked = What::Asked {
+            op,
+            incarnation: op,
+            resource: 0,
+            ttl: TTL,
+            patience,
+            round_timeout: ms(100),
+            renews: false,
+            max_hold: None,
+        };
+        self.event(at, op, asked)
+    }
+
+    pub(crate) fn acquired(self, op: Op, at: u64, valid_until: u64, holders: usize) -> Self {
+        let acquired = What::Acquired {
+            op,
+            token: format!("token-{op}"),
+            valid_until: ms(valid_until),
+            holders,
+        };
+        self.event(at, op, acquired)
+    }
+
+    /// Asked for and acquired at once.
+    pub(crate) fn holds(self, op: Op, at: u64, valid_until: u64) -> Self {
+        self.asks(op, at, Patience::Once)
+            .acquired(op, at, valid_until, 3)
+    }
+
+    pub(crate) fn fails(self, op: Op, at: u64, failure: Failure) -> Self {
+        let text = String::new();
+        self.event(at, op, What::Failed { op, failure, text })
+    }
+
+    pub(crate) fn lets_go(self, op: Op, at: u64, how: LetGo) -> Self {
+        self.event(at, op, What::LetGo { op, how })
+    }
+
+    pub(crate) fn lost(self, op: Op, at: u64, cause: LossCause) -> Self {
+        self.event(at, op, What::Lost { op, cause })
+    }
+
+    pub(crate) fn phase(self, at: u64, phase: Phase) -> Self {
+        self.event(at, None, What::Phase(phase))
+    }
+
+    pub(crate) fn paused(self, client: usize, from: u64, to: u64) -> Self {
+        let incarnation = client;
+        self.event(from, client, What::Paused { incarnation })
+            .event(to, client, What::Resumed { incarnation })
+    }
+
+    /// The server carried the command out, and it took effect.
+    pub(crate) fn did(mut self, server: usize, at: u64, kind: CommandKind, op: Op) -> Self {
+        self.0.servers[server].push(Execution {
+            at: ms(at),
+            incarnation: op,
+            kind,
+            key: Plan::key(0),
+            token: format!("token-{op}"),
+            vote: Vote::Granted,
+            took_effect: true,
+        });
+        self
+    }
+
+    pub(crate) fn history(self) -> History {
+        self.0
+    }
+
+    pub(crate) fn check(self, check: fn(&History) -> Vec<Violation>) -> usize {
+        check(&self.0).len()
+    }
+}
