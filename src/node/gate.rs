@@ -94,4 +94,21 @@ mod tests {
         gate.set_link(Link::Down(Unsent::NotConnected), None);
         assert_eq!(gate.admit(Command::Release), Err(Unsent::NotConnected));
     }
+
+    #[test]
+    fn a_node_in_quarantine_takes_everything_but_acquires() {
+        let gate = Gate::new();
+        for decided in [false, true] {
+            gate.set_link(Link::Quarantined { decided }, None);
+            assert_eq!(gate.admit(ACQUIRE), Err(Unsent::Quarantined));
+            let ttl = Duration::from_secs(1);
+            for command in [
+                Command::Extend { ttl, number: 1 },
+                Command::Heal { ttl },
+                Command::Release,
+            ] {
+                assert_eq!(gate.admit(command), Ok(()));
+            }
+        }
+    }
 }

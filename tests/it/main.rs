@@ -7,6 +7,7 @@ mod cancellation;
 mod defaults;
 mod doc_lint;
 mod doc_names;
+mod forgetful;
 mod life;
 mod renewal;
 mod text;
