@@ -9,13 +9,16 @@ use redis::{Client, ConnectionAddr, IntoConnectionInfo};
 use tokio::runtime::Handle;
 
 use crate::client::Redlock;
-use crate::driver::engine::default_round_timeout;
+use crate::driver::engine::{Engine, default_round_timeout};
 use crate::error::{BuildError, InvalidRequest};
 use crate::node::Node;
 #[cfg(feature = "testkit")]
 use crate::node::memory::MemoryNode;
 use crate::node::redis::RedisNode;
 use crate::node::redis::marker::Marking;
+use crate::quorum::ballot::Ballot;
+use crate::quorum::hold::Terms;
+use crate::quorum::renewal::Renewal;
 use crate::quorum::trust::amnesia::{Guarding, RestartGuard, quarantine};
 use crate::request::Wait;
 use crate::token::Entropy;
@@ -43,10 +46,12 @@ pub struct Builder {
     wait: Wait,
     prefix: String,
     round_timeout: Option<Duration>,
+    fenced: bool,
     runtime: Option<Handle>,
     restart_guard: RestartGuard,
     /// Nodes that never lose data, by URL.
     persistent: Vec<String>,
+    wall_clock: Option<u64>,
     entropy: Option<u64>,
     /// What the environment held that could not be read; reported by `build`.
     problem: Option<BuildError>,
@@ -68,6 +73,7 @@ pub(crate) struct Config {
     pub(crate) wait: Wait,
     pub(crate) prefix: String,
     pub(crate) round_timeout: Option<Duration>,
+    pub(crate) fenced: bool,
 }
 
 /// Nodes that have not been started, with their names.
@@ -75,6 +81,7 @@ pub(crate) struct Nodes {
     pub(crate) nodes: Vec<Box<dyn Node>>,
     pub(crate) names: Arc<[Arc<str>]>,
     pub(crate) entropy: Entropy,
+    pub(crate) wall_clock: Option<u64>,
     pub(crate) runtime: Option<Handle>,
 }
 
@@ -87,9 +94,11 @@ impl Default for Builder {
             wait: Wait::For(DEFAULT_WAIT),
             prefix: String::new(),
             round_timeout: None,
+            fenced: false,
             runtime: None,
             restart_guard: RestartGuard::Observed,
             persistent: Vec::new(),
+            wall_clock: None,
             entropy: None,
             problem: None,
         }
@@ -101,8 +110,8 @@ impl Builder {
     ///
     /// `REDLOCK_NODES` (URLs, separated by commas), `REDLOCK_TTL`, `REDLOCK_MAX_TTL`,
     /// `REDLOCK_WAIT`, `REDLOCK_ROUND_TIMEOUT` (durations such as `250ms` or `10s`),
-    /// `REDLOCK_PREFIX` and `REDLOCK_RESTART_GUARD` (`observed`, `strict` or `off`). What cannot be
-    /// read is reported by [`build`](Self::build).
+    /// `REDLOCK_PREFIX`, `REDLOCK_FENCED` (`true` or `false`) and `REDLOCK_RESTART_GUARD`
+    /// (`observed`, `strict` or `off`). What cannot be read is reported by [`build`](Self::build).
     pub fn from_env() -> Self {
         Self::from_vars(|name| std::env::var(name).ok())
     }
@@ -144,6 +153,17 @@ impl Builder {
         }
         if let Some(timeout) = duration("REDLOCK_ROUND_TIMEOUT") {
             builder = builder.round_timeout(timeout);
+        }
+        match var("REDLOCK_FENCED").as_deref().map(str::trim) {
+            None => {}
+            Some("true" | "1") => builder = builder.fenced(true),
+            Some("false" | "0" | "") => builder = builder.fenced(false),
+            Some(_) => {
+                problem.get_or_insert_with(|| BuildError::InvalidSetting {
+                    setting: "REDLOCK_FENCED",
+                    problem: "is neither true nor false".into(),
+                });
+            }
         }
         builder = builder.guarded_by(var("REDLOCK_RESTART_GUARD"), &mut problem);
         builder.problem = problem;
@@ -201,6 +221,12 @@ impl Builder {
         self
     }
 
+    /// Whether every lock of this client is [fenced](crate::Acquire::fenced). Default: no.
+    pub const fn fenced(mut self, fenced: bool) -> Self {
+        self.fenced = fenced;
+        self
+    }
+
     /// The runtime that drives the client. Default: the one in which its first request is polled.
     pub fn runtime(mut self, handle: Handle) -> Self {
         self.runtime = Some(handle);
@@ -224,6 +250,16 @@ impl Builder {
         self
     }
 
+    /// What the client's wall clock shows when the client is first used; from then on it goes with
+    /// tokio's clock. Ballots are chosen by it.
+    #[cfg(feature = "testkit")]
+    pub fn wall_clock(mut self, at_first: std::time::SystemTime) -> Self {
+        let since = at_first.duration_since(std::time::SystemTime::UNIX_EPOCH);
+        let micros = since.unwrap_or_default().as_micros();
+        self.wall_clock = Some(u64::try_from(micros).unwrap_or(u64::MAX));
+        self
+    }
+
     /// Checks the settings. Nothing is sent, and no node needs to be up: the client connects when
     /// its first request is polled, and again whenever a node comes back.
     ///
@@ -241,6 +277,7 @@ impl Builder {
             wait: self.wait,
             prefix: self.prefix,
             round_timeout: self.round_timeout,
+            fenced: self.fenced,
         };
         config.check()?;
         let finish_after = config.round_timeout(config.ttl);
@@ -269,6 +306,9 @@ impl Builder {
                     continue;
                 }
             };
+            if matches!(info.addr(), ConnectionAddr::TcpTls { .. }) {
+                provide_crypto();
+            }
             let name: Arc<str> = address(info.addr()).into();
             if !seen.insert(Arc::clone(&name)) {
                 let node = name.to_string();
@@ -292,11 +332,25 @@ impl Builder {
                 nodes,
                 names: names.into(),
                 entropy,
+                wall_clock: self.wall_clock,
                 runtime: self.runtime,
             },
         ))
     }
 }
+
+/// rustls panics at its first connection unless the process has chosen a crypto provider. One that
+/// has been chosen is left alone.
+#[cfg(feature = "tls-rustls")]
+fn provide_crypto() {
+    if rustls::crypto::CryptoProvider::get_default().is_none() {
+        // An error means that somebody else was first, which is as good.
+        drop(rustls::crypto::ring::default_provider().install_default());
+    }
+}
+
+#[cfg(not(feature = "tls-rustls"))]
+const fn provide_crypto() {}
 
 /// The address as it is shown and compared: no user, no password, no database.
 fn address(addr: &ConnectionAddr) -> String {
@@ -354,6 +408,24 @@ impl Config {
             bytes if bytes > LONGEST_RESOURCE => Err(InvalidRequest::ResourceTooLong { bytes }),
             _ if key.starts_with(RESERVED) => Err(InvalidRequest::ReservedResource),
             _ => Ok(key),
+        }
+    }
+
+    /// What a lock of this ttl is asked for with.
+    pub(crate) fn terms(
+        &self,
+        ttl: Duration,
+        renewal: Renewal,
+        ballot: Option<Ballot>,
+        engine: &Engine,
+    ) -> Terms {
+        let (round_timeout, jitter) = (self.round_timeout(ttl), engine.entropy().jitter());
+        Terms {
+            ttl,
+            round_timeout,
+            renewal,
+            jitter,
+            ballot,
         }
     }
 

@@ -7,11 +7,19 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 use crate::builder::{Builder, Config, Nodes};
+use crate::driver::attempt::Attempt;
 use crate::driver::cell::Cell;
 use crate::driver::engine::Engine;
-use crate::error::InvalidRequest;
+use crate::error::{AttachError, InvalidRequest, ReleaseError};
+use crate::guard::{Guard, Released, removed};
+use crate::lease::Lease;
 use crate::node::Link;
-use crate::quorum::hold::LossCause;
+use crate::node::redis::connection::CONNECT_TIMEOUT;
+use crate::owner::Owner;
+use crate::quorum::ballot;
+use crate::quorum::hold::{Hold, LossCause};
+use crate::quorum::renewal::Renewal;
+use crate::quorum::round::Verdict;
 use crate::request::{Acquire, Wait};
 
 /// A client of N independent Redis or Valkey masters.
@@ -64,7 +72,8 @@ impl Redlock {
     }
 
     /// A request for the lock on `resource`, which tries until it has waited for as long as the
-    /// client's [`wait`](Builder::wait) says. Nothing is sent before it is awaited.
+    /// client's [`wait`](Builder::wait) says. Nothing is sent before it is awaited. The lock is
+    /// renewed until its guard goes, unless [`renewal`](Acquire::renewal) says otherwise.
     ///
     /// # Examples
     ///
@@ -84,6 +93,108 @@ impl Redlock {
     /// round time-out at most, and while a new client connects up to 1 s more.
     pub fn try_acquire(&self, resource: impl Into<String>) -> Acquire {
         self.acquire(resource).wait(Wait::Once)
+    }
+
+    /// A new logical thread of work, which can nest what it holds.
+    #[must_use]
+    pub fn owner(&self) -> Owner {
+        Owner::new(self.clone())
+    }
+
+    /// Takes over a lock that was [detached](Guard::detach), here or in another process: extends it
+    /// by one round, for the lease's ttl from now on, and renews it until the guard goes.
+    ///
+    /// Attaching one lease twice shares the lock: both guards hold it, and it goes with the first.
+    ///
+    /// # Errors
+    ///
+    /// [`AttachError`]; each gives the lease back, and leaves the lock as it was.
+    ///
+    /// # Cancel safety
+    ///
+    /// If dropped, the lock is left as it was, or extended; it ends with its ttl unless the lease
+    /// is attached again. Keep a clone of the lease if that is to be possible.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(redlock: redlock_quorum::Redlock, lease: redlock_quorum::Lease) {
+    /// match redlock.attach(lease).await {
+    ///     Ok(guard) => println!("{} is ours now", guard.resource()),
+    ///     Err(error) => println!("{error}; the lease is {:?}", error.clone().into_lease()),
+    /// }
+    /// # }
+    /// ```
+    pub async fn attach(&self, lease: Lease) -> Result<Guard, AttachError> {
+        let checked = lease.open().and_then(|opened| {
+            self.config().check_ttl(lease.ttl())?;
+            Ok((opened, self.engine()?))
+        });
+        let ((key, token), engine) = match checked {
+            Ok(checked) => checked,
+            Err(problem) => return Err(AttachError::InvalidRequest { lease, problem }),
+        };
+        let began = engine.clock().now();
+        engine.ready(began.after(CONNECT_TIMEOUT)).await;
+        if engine.is_closed() || engine.is_abandoned() {
+            return Err(AttachError::Closed { lease });
+        }
+        let ballot = lease.ballot(ballot::memory(self.config().max_ttl));
+        let terms = self
+            .config()
+            .terms(lease.ttl(), Renewal::default(), ballot, &engine);
+        let attempt = Attempt::start(&engine, &key, token, &terms, Hold::attach);
+        let verdict = attempt.verdict().await;
+        let how = || attempt.tally(engine.clock().now().since(began));
+        match verdict {
+            Some(Verdict::Won) => {
+                let resource = lease.resource().to_owned();
+                Ok(Guard::new(attempt.keep(), resource, self.clone()))
+            }
+            Some(Verdict::Contended) => Err(AttachError::Gone { lease, how: how() }),
+            Some(Verdict::NoQuorum | Verdict::TooLate) => {
+                Err(AttachError::NoQuorum { lease, how: how() })
+            }
+            None => Err(AttachError::Closed { lease }),
+        }
+    }
+
+    /// Releases a lock that was [detached](Guard::detach), on all nodes. Returns when fewer than a
+    /// quorum of nodes can still hold it; the rest is settled behind.
+    ///
+    /// # Errors
+    ///
+    /// As [`Guard::release`]; and [`ReleaseError::InvalidRequest`] or [`ReleaseError::Closed`] if
+    /// nothing was sent.
+    ///
+    /// # Cancel safety
+    ///
+    /// If dropped after the nodes have been asked, the lock is released all the same.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(redlock: redlock_quorum::Redlock, lease: redlock_quorum::Lease)
+    /// # -> Result<(), redlock_quorum::ReleaseError> {
+    /// redlock.release_lease(lease).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn release_lease(&self, lease: Lease) -> Result<Released, ReleaseError> {
+        let opened = lease.open().and_then(|opened| Ok((opened, self.engine()?)));
+        let ((key, token), engine) = opened.map_err(ReleaseError::InvalidRequest)?;
+        engine
+            .ready(engine.clock().now().after(CONNECT_TIMEOUT))
+            .await;
+        if engine.is_closed() || engine.is_abandoned() {
+            return Err(ReleaseError::Closed);
+        }
+        let ballot = lease.ballot(ballot::memory(self.config().max_ttl));
+        let terms = self
+            .config()
+            .terms(lease.ttl(), Renewal::off(), ballot, &engine);
+        let cell = Cell::start(&engine, &key, token, &terms, Hold::disown);
+        removed(&cell, None).await
     }
 
     /// Ends the client and all its clones: the last line of `main`. Also the way to be sure that the
@@ -161,16 +272,17 @@ impl Redlock {
             None => Handle::try_current().map_err(|_no_runtime| InvalidRequest::NoRuntime)?,
         };
         let engine = self.inner.engine.get_or_init(|| {
-            let (nodes, names, entropy) = match idle.take() {
+            let (nodes, names, entropy, wall_clock) = match idle.take() {
                 Some(Nodes {
                     nodes,
                     names,
                     entropy,
+                    wall_clock,
                     ..
-                }) => (nodes, names, entropy),
-                None => (Vec::new(), Arc::default(), crate::token::Entropy::Os),
+                }) => (nodes, names, entropy, wall_clock),
+                None => (Vec::new(), Arc::default(), crate::token::Entropy::Os, None),
             };
-            Engine::start(nodes, names, entropy, runtime)
+            Engine::start(nodes, names, entropy, wall_clock, runtime)
         });
         Ok(Arc::clone(engine))
     }

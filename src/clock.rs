@@ -1,11 +1,13 @@
 //! The only place that reads a clock.
 //!
+//! The wall clock is read for the first guess of a ballot, and for nothing else.
+//!
 //! `now` is tokio's clock plus what the machine has slept since the clock was made. So a suspended
 //! laptop finds its locks expired, and tests that pause tokio's clock stay exact.
 #![expect(clippy::disallowed_methods, reason = "this is the one place that may")]
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
 
@@ -18,12 +20,23 @@ pub(crate) struct Clock {
     /// The longest sleep seen so far, in milliseconds: two clocks cannot be read at one moment, and
     /// what was counted once must not be taken back.
     slept: AtomicU64,
+    /// What the wall clock shows at `origin`, in microseconds, where a test has said so: from then
+    /// on it goes with this clock.
+    wall_at_origin: Option<u64>,
 }
 
 impl Clock {
     /// Starts a clock at `ORIGIN`.
+    #[cfg(any(test, feature = "testkit"))]
     pub(crate) fn start() -> Self {
+        Self::with_wall(None)
+    }
+
+    /// Starts a clock at `ORIGIN`, when the wall clock shall show so many microseconds since 1970;
+    /// `None`: what it does show.
+    pub(crate) fn with_wall(wall_at_origin: Option<u64>) -> Self {
         Self {
+            wall_at_origin,
             origin: Instant::now(),
             slept_before: suspended_nanos(),
             slept: AtomicU64::new(0),
@@ -33,6 +46,17 @@ impl Clock {
     pub(crate) fn now(&self) -> Moment {
         let awake = Instant::now().saturating_duration_since(self.origin);
         ORIGIN.after(awake).after(self.slept())
+    }
+
+    /// Microseconds since 1970 by the wall clock.
+    pub(crate) fn wall_micros(&self) -> u64 {
+        let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        match self.wall_at_origin {
+            Some(start) => start.saturating_add(micros(self.now().since(ORIGIN))),
+            None => SystemTime::now()
+                .duration_since(SystemTime::UNIX_EPOCH)
+                .map_or(0, micros),
+        }
     }
 
     /// The instant at which tokio's clock will show `moment`, if the machine does not sleep until then.

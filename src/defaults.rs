@@ -11,7 +11,7 @@ use crate::driver::{engine, watchdog};
 use crate::node::redis::connection;
 use crate::node::{breaker, gate};
 use crate::quorum::trust::amnesia;
-use crate::quorum::{backoff, ledger};
+use crate::quorum::{backoff, ballot, ledger, renewal};
 
 /// How long the nodes keep a lock that nobody extends: [`Builder::ttl`](crate::Builder::ttl).
 pub const TTL: Duration = builder::DEFAULT_TTL;
@@ -46,12 +46,29 @@ pub const CONNECTION_REPLACED_AFTER: Duration = breaker::REPLACES_AFTER;
 /// The pause before a release that a node refused is sent again.
 pub const RELEASE_RETRY: Duration = ledger::RETRY;
 
+/// How long after the beginning of one renewal the next is due, give or take a tenth, for a lock of
+/// this ttl: [`Acquire::renewal`](crate::Acquire::renewal).
+#[must_use]
+pub fn renewal_interval(ttl: Duration) -> Duration {
+    let renewal = renewal::Renewal::default();
+    renewal.interval(ttl).unwrap_or(Duration::MAX)
+}
+
+/// Renewals that are due within one tick go out together. Short intervals have shorter ticks.
+pub const RENEWAL_TICK: Duration = renewal::TICK;
+
+/// The pause before a renewal without a quorum is tried again; it doubles up to a tenth of the ttl.
+pub const RENEWAL_RETRY: Duration = renewal::FIRST_RETRY;
 /// How long after a missing marker a node is looked at again, and how often its marker is read
 /// while there are locks.
 pub const MARKER_LOOK: Duration = amnesia::LOOK;
 
 /// How often the clock is looked at while there are locks.
 pub const CLOCK_LOOK: Duration = watchdog::LOOK;
+
+/// For so long a node remembers the largest ballot of a fenced resource after its last use, or for
+/// four times [`Builder::max_ttl`](crate::Builder::max_ttl) if that is longer.
+pub const SHORTEST_FENCE_TTL: Duration = ballot::SHORTEST_MEMORY;
 
 /// So many commands may wait for one node's answer; beyond it only releases are sent there.
 pub const MAX_UNANSWERED: usize = gate::MAX_UNANSWERED;

@@ -8,6 +8,7 @@ macro_rules! page {
         // counts: here they are modules.
         #[doc = "[architecture.md]: crate::docs::architecture"]
         #[doc = "[failure-modes.md]: crate::docs::failure_modes"]
+        #[doc = "[fencing.md]: crate::docs::fencing"]
         #[doc = "[operations.md]: crate::docs::operations"]
         #[doc = "[safety.md]: crate::docs::safety"]
         #[doc = ""]
@@ -17,6 +18,8 @@ macro_rules! page {
 }
 
 page!(safety, "../docs/safety.md");
+page!(fencing, "../docs/fencing.md");
 page!(failure_modes, "../docs/failure-modes.md");
 page!(operations, "../docs/operations.md");
 page!(architecture, "../docs/architecture.md");
+page!(benchmarks, "../docs/benchmarks.md");

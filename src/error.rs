@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::lease::Lease;
 use crate::quorum::hold::LossCause;
 use crate::quorum::vote::{NodeError, Tally};
 
@@ -82,6 +83,12 @@ pub enum InvalidRequest {
     /// The renewal's interval is not shorter than the ttl, or one of its limits is zero.
     #[error("the renewal's interval must be shorter than the ttl, and nothing in it zero")]
     UnsoundRenewal,
+    /// The owner holds the lock without a fencing token, and a nested acquisition asks for one.
+    #[error("the owner holds this lock without a fencing token")]
+    FencedInPlain,
+    /// The lease was written by another version, or is damaged.
+    #[error("the lease cannot be understood")]
+    UnknownLease,
     /// There is no tokio runtime to drive the client: poll the request inside one, or give the
     /// builder a handle.
     #[error("there is no tokio runtime")]
@@ -138,6 +145,9 @@ pub enum AcquireError {
     TooLate(Unacquired),
     /// The request makes no sense. Nothing was sent.
     InvalidRequest(InvalidRequest),
+    /// The owner's lock on this resource is lost, and one of its guards still lives. It is never
+    /// acquired again behind that guard's back: drop the guards first.
+    Lost(LossCause),
     /// The client was closed, or its runtime has ended.
     Closed,
 }
@@ -164,7 +174,7 @@ impl AcquireError {
     const fn unacquired(&self) -> Option<&Unacquired> {
         match self {
             Self::Contended(how) | Self::NoQuorum(how) | Self::TooLate(how) => Some(how),
-            Self::InvalidRequest(_) | Self::Closed => None,
+            Self::InvalidRequest(_) | Self::Lost(_) | Self::Closed => None,
         }
     }
 }
@@ -176,6 +186,7 @@ impl std::fmt::Display for AcquireError {
             Self::NoQuorum(_) => "too few nodes answered",
             Self::TooLate(_) => "a quorum answered too late",
             Self::InvalidRequest(problem) => return write!(f, "invalid request: {problem}"),
+            Self::Lost(cause) => return write!(f, "the owner's lock is lost: {cause}"),
             Self::Closed => return f.write_str("the client is closed"),
         };
         f.write_str(what)?;
@@ -268,6 +279,55 @@ pub enum UsingError<T> {
     },
 }
 
+/// Why a lease could not be attached. Each gives it back: the lock, if it stands, stays as it was.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AttachError {
+    /// Too few nodes have the lock's key: it has expired, or somebody else has it.
+    #[error("the lock is gone ({})", how.tally())]
+    Gone {
+        /// The lease.
+        lease: Lease,
+        /// The votes.
+        how: Unacquired,
+    },
+    /// Too few nodes answered in time. Try again before the lock's ttl is over.
+    #[error("too few nodes answered (waited {} ms; {})", how.waited().as_millis(), how.tally())]
+    NoQuorum {
+        /// The lease.
+        lease: Lease,
+        /// The votes.
+        how: Unacquired,
+    },
+    /// The lease makes no sense to this client. Nothing was sent.
+    #[error("invalid request: {problem}")]
+    InvalidRequest {
+        /// The lease.
+        lease: Lease,
+        /// What is wrong with it.
+        problem: InvalidRequest,
+    },
+    /// The client was closed, or its runtime has ended.
+    #[error("the client is closed")]
+    Closed {
+        /// The lease.
+        lease: Lease,
+    },
+}
+
+impl AttachError {
+    /// The lease that could not be attached.
+    #[must_use]
+    pub fn into_lease(self) -> Lease {
+        match self {
+            Self::Gone { lease, .. }
+            | Self::NoQuorum { lease, .. }
+            | Self::InvalidRequest { lease, .. }
+            | Self::Closed { lease } => lease,
+        }
+    }
+}
+
 /// Why a release could not be confirmed.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -279,4 +339,10 @@ pub enum ReleaseError {
         /// The nodes that may still hold the key.
         nodes: Arc<[String]>,
     },
+    /// The lease makes no sense to this client. Nothing was sent.
+    #[error("invalid request: {0}")]
+    InvalidRequest(InvalidRequest),
+    /// The client was closed, or its runtime has ended. Nothing was sent.
+    #[error("the client is closed")]
+    Closed,
 }

@@ -1,16 +1,16 @@
 //! A held lock.
 
 use std::fmt;
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use crate::client::Redlock;
 use crate::driver::cell::Cell;
 use crate::error::{ExtendError, ReleaseError, Unacquired};
-use crate::quorum::hold::{Hold, LossCause};
+use crate::lease::Lease;
+use crate::lost::Lost;
+use crate::quorum::ballot::FencingToken;
+use crate::quorum::hold::{Hold, LossCause, Removal};
 use crate::quorum::round::Verdict;
 use crate::quorum::validity::Moment;
 use crate::quorum::vote::Tally;
@@ -18,41 +18,84 @@ use crate::token::Token;
 
 /// A lock that is held until it is released, dropped or lost.
 ///
+/// It is renewed as its request said: by default every third of the ttl. A guard that is leaked
+/// (`std::mem::forget`) is renewed for ever, unless [`Renewal::max_hold`](crate::Renewal::max_hold)
+/// bounds it.
+///
 /// Dropping it releases the lock without waiting, on any thread. A drop on the last line of `main`
 /// may not reach the nodes before the runtime ends: [`release`](Self::release) it there, or
 /// [`close`](Redlock::close) the client.
+///
+/// Guards that one [`Owner`](crate::Owner) has nested share one lock: it goes with the last of them.
 #[must_use = "a lock is released when its guard is dropped"]
 pub struct Guard {
+    held: Arc<Held>,
+}
+
+/// A lock that is held, by one guard or by nested ones: it is released with the last of them.
+pub(crate) struct Held {
     cell: Arc<Cell>,
     resource: String,
     redlock: Redlock,
 }
 
+impl Held {
+    pub(crate) fn loss(&self) -> Option<LossCause> {
+        self.cell.read(|hold, now| hold.loss(now))
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.cell.release(LossCause::Released);
+    }
+}
+
 impl Guard {
-    pub(crate) const fn new(cell: Arc<Cell>, resource: String, redlock: Redlock) -> Self {
-        Self {
+    pub(crate) fn new(cell: Arc<Cell>, resource: String, redlock: Redlock) -> Self {
+        Self::share(Arc::new(Held {
             cell,
             resource,
             redlock,
-        }
+        }))
+    }
+
+    /// One more guard of the same lock.
+    pub(crate) const fn share(held: Arc<Held>) -> Self {
+        Self { held }
+    }
+
+    pub(crate) const fn held(&self) -> &Arc<Held> {
+        &self.held
+    }
+
+    fn cell(&self) -> &Arc<Cell> {
+        &self.held.cell
     }
 
     /// What is locked.
     #[must_use]
     pub fn resource(&self) -> &str {
-        &self.resource
+        &self.held.resource
     }
 
     /// The proof of ownership that stands on the nodes.
     #[must_use]
     pub fn token(&self) -> &Token {
-        self.cell.token()
+        self.cell().token()
+    }
+
+    /// What orders this lock among all fenced locks of its resource; `None` if it was not
+    /// [`fenced`](crate::Acquire::fenced). Give it to whatever the lock protects, with every write.
+    #[must_use]
+    pub fn fencing_token(&self) -> Option<FencingToken> {
+        self.cell().peek(Hold::fencing_token)
     }
 
     /// The votes by which the lock was won, with those that came since.
     #[must_use]
     pub fn tally(&self) -> Tally {
-        self.cell.tally()
+        self.cell().tally()
     }
 
     /// Until when the lock may be relied on: the ttl, counted from before the first send, less
@@ -61,13 +104,18 @@ impl Guard {
     /// If the machine sleeps, an earlier answer is too late by that time: ask again.
     #[must_use]
     pub fn valid_until(&self) -> Instant {
-        self.instant(self.cell.peek(Hold::valid_until))
+        self.instant(self.cell().peek(Hold::valid_until))
     }
 
     /// Is the lock lost by now, and why? Reads the clock.
     #[must_use]
     pub fn loss(&self) -> Option<LossCause> {
-        self.cell.read(|hold, now| hold.loss(now))
+        self.held.loss()
+    }
+
+    /// The ttl that extensions ask for.
+    pub(crate) fn ttl(&self) -> Duration {
+        self.cell().peek(Hold::ttl)
     }
 
     /// Waits until the lock is lost. The future is `'static`: it can watch from another task.
@@ -93,10 +141,7 @@ impl Guard {
     /// # }
     /// ```
     pub fn lost(&self) -> Lost {
-        Lost {
-            cell: Arc::clone(&self.cell),
-            watch: None,
-        }
+        Lost::of(Arc::clone(self.cell()))
     }
 
     /// Makes the lock last for `ttl` from now on, if that is longer than it lasts anyway. Returns
@@ -124,15 +169,15 @@ impl Guard {
     /// # }
     /// ```
     pub async fn extend(&self, ttl: Duration) -> Result<Instant, ExtendError> {
-        let config = self.redlock.config();
+        let config = self.held.redlock.config();
         config.check_ttl(ttl)?;
-        let _one_at_a_time = self.cell.extending.lock().await;
+        let _one_at_a_time = self.cell().extending.lock().await;
         // One that was begun by a call that has been dropped comes first.
-        self.cell
+        self.cell()
             .wait(|cell| cell.peek(|hold| (!hold.is_extending()).then_some(())))
             .await;
         let round_timeout = config.round_timeout(ttl);
-        let (began, begun) = self.cell.feed(|hold, now, outbox| {
+        let (began, begun) = self.cell().feed(|hold, now, outbox| {
             let begun = match hold.loss(now) {
                 Some(cause) => Err(cause),
                 None => Ok(hold.extend(ttl, now, round_timeout, outbox)),
@@ -144,7 +189,7 @@ impl Guard {
             Ok(None) => return Ok(self.valid_until()),
             Ok(Some(number)) => number,
         };
-        let ended = self.cell.wait(|cell| {
+        let ended = self.cell().wait(|cell| {
             cell.read(|hold, now| {
                 let ended = hold.extended().filter(|ended| ended.number == number)?;
                 Some((hold.loss(now), ended.clone(), now))
@@ -153,7 +198,7 @@ impl Guard {
         match ended.await {
             (Some(cause), ..) => Err(ExtendError::Lost(cause)),
             (None, ended, now) if ended.verdict != Verdict::Won => {
-                let tally = Tally::new(self.cell.engine().names(), ended.votes, ended.quorum);
+                let tally = Tally::new(self.cell().engine().names(), ended.votes, ended.quorum);
                 Err(ExtendError::NoQuorum(Unacquired::new(
                     tally,
                     now.since(began),
@@ -189,57 +234,106 @@ impl Guard {
     /// # }
     /// ```
     pub async fn release(self) -> Result<Released, ReleaseError> {
-        let cell = &self.cell;
-        let gone = cell.feed(|hold, now, outbox| {
-            let gone = hold.loss(now).is_some();
-            hold.release(LossCause::Released, now, outbox);
-            gone
-        });
-        if gone {
-            return Ok(Released {
-                already_gone: true,
+        match Arc::try_unwrap(self.held) {
+            Ok(held) => released(&held.cell).await,
+            // The lock goes with the last guard.
+            Err(shared) => Ok(Released {
+                already_gone: shared.loss().is_some(),
                 deleted: 0,
-            });
+            }),
         }
-        let removal = cell.wait(|cell| {
-            let removal = cell.peek(Hold::removal);
-            (removal.confirmed || removal.timed_out).then_some(removal)
-        });
-        let removal = removal.await;
-        if removal.confirmed {
-            return Ok(Released {
-                already_gone: removal.deleted == 0,
-                deleted: removal.deleted,
-            });
+    }
+
+    /// Turns the lock into a [`Lease`], which can be sent to another process and
+    /// [attached](Redlock::attach) there. Renewal stops and nothing is released: what is left of
+    /// the lock is its ttl. [`lost`](Self::lost) reports [`LossCause::Detached`].
+    ///
+    /// # Errors
+    ///
+    /// The guard, if its lock is lost, or is shared with a nested guard.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # fn example(guard: redlock_quorum::Guard) -> Result<(), redlock_quorum::Guard> {
+    /// let lease = guard.detach()?;
+    /// # drop(lease);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn detach(self) -> Result<Lease, Self> {
+        let held = Arc::try_unwrap(self.held).map_err(Self::share)?;
+        let ttl = held.cell.feed(|hold, now, outbox| hold.detach(now, outbox));
+        match ttl {
+            Some(ttl) => Ok(Lease::new(
+                &held.cell,
+                &held.resource,
+                held.redlock.config(),
+                ttl,
+            )),
+            None => Err(Self::share(Arc::new(held))),
         }
-        let names = cell.engine().names();
-        let owed: Vec<usize> = cell.peek(|hold| hold.owed().collect());
-        let nodes = owed
-            .into_iter()
-            .filter_map(|node| names.get(node))
-            .map(ToString::to_string)
-            .collect();
-        Err(ReleaseError::Unconfirmed { nodes })
     }
 
     fn instant(&self, moment: Moment) -> Instant {
-        self.cell.engine().clock().instant(moment).into_std()
-    }
-}
-
-impl Drop for Guard {
-    fn drop(&mut self) {
-        self.cell.release(LossCause::Released);
+        self.cell().engine().clock().instant(moment).into_std()
     }
 }
 
 impl fmt::Debug for Guard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Guard")
-            .field("resource", &self.resource)
+            .field("resource", &self.held.resource)
             .field("loss", &self.loss())
             .finish_non_exhaustive()
     }
+}
+
+/// Releases the lock of a cell and waits for as long as [`Guard::release`] says.
+pub(crate) async fn released(cell: &Arc<Cell>) -> Result<Released, ReleaseError> {
+    let loss = cell.feed(|hold, now, outbox| {
+        let loss = hold.loss(now);
+        hold.release(LossCause::Released, now, outbox);
+        loss
+    });
+    // After the longest hold the nodes have the key all the same.
+    if loss.is_some_and(|cause| cause != LossCause::MaxHold) {
+        return Ok(Released {
+            already_gone: true,
+            deleted: 0,
+        });
+    }
+    removed(cell, loss).await
+}
+
+/// Waits until the removal that has begun is confirmed, or is not in time.
+pub(crate) async fn removed(
+    cell: &Arc<Cell>,
+    loss: Option<LossCause>,
+) -> Result<Released, ReleaseError> {
+    let removal = cell.wait(|cell| {
+        let removal = cell.peek(Hold::removal);
+        (removal.confirmed || removal.timed_out).then_some(removal)
+    });
+    let Removal {
+        confirmed, deleted, ..
+    } = removal.await;
+    if confirmed {
+        let already_gone = deleted == 0 || loss.is_some();
+        return Ok(Released {
+            already_gone,
+            deleted,
+        });
+    }
+    let names = cell.engine().names();
+    let owed: Vec<usize> = cell.peek(|hold| hold.owed().collect());
+    let nodes = owed
+        .into_iter()
+        .filter_map(|node| names.get(node))
+        .map(ToString::to_string);
+    Err(ReleaseError::Unconfirmed {
+        nodes: nodes.collect(),
+    })
 }
 
 /// What a release found.
@@ -250,61 +344,4 @@ pub struct Released {
     pub already_gone: bool,
     /// How many nodes had deleted the key when the release returned; others may follow.
     pub deleted: usize,
-}
-
-/// Resolves when a lock is lost, and tells why. See [`Guard::lost`].
-///
-/// # Cancel safety
-///
-/// Dropping it loses nothing: loss is final, and every other `Lost` of the guard tells it too. It
-/// keeps nothing locked: the guard alone does.
-#[must_use = "futures do nothing unless they are polled"]
-pub struct Lost {
-    cell: Arc<Cell>,
-    watch: Option<Pin<Box<dyn Future<Output = LossCause> + Send + Sync>>>,
-}
-
-impl Future for Lost {
-    type Output = LossCause;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<LossCause> {
-        let this = &mut *self;
-        if let Some(cause) = this.cell.read(|hold, now| hold.loss(now)) {
-            this.watch = None;
-            return Poll::Ready(cause);
-        }
-        let cell = &this.cell;
-        this.watch
-            .get_or_insert_with(|| Box::pin(watch(Arc::clone(cell))))
-            .as_mut()
-            .poll(context)
-    }
-}
-
-/// Waits for the loss by a timer of its own: no other task has to run for it to be on time.
-async fn watch(cell: Arc<Cell>) -> LossCause {
-    loop {
-        let loss_at = cell.peek(Hold::loss_at);
-        tokio::select! {
-            biased;
-            cause = cell.wait(|cell| cell.read(|hold, now| hold.loss(now))) => return cause,
-            // It is lost now, or an extension has moved the moment.
-            () = cell.engine().sleep_until(loss_at) => {}
-        }
-    }
-}
-
-impl Clone for Lost {
-    fn clone(&self) -> Self {
-        Self {
-            cell: Arc::clone(&self.cell),
-            watch: None,
-        }
-    }
-}
-
-impl fmt::Debug for Lost {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Lost").finish_non_exhaustive()
-    }
 }

@@ -34,6 +34,9 @@
 //!   is granted the same resource.
 //! - **Honest validity.** It is counted from before the first command was sent, less drift, on a
 //!   clock that also counts the sleep of the machine (on Linux).
+//! - **Renewal.** While the guard lives, the lock is extended every third of its ttl, and nodes that
+//!   lack the key get it back. A renewal that finds no quorum is tried again until validity ends.
+//!   [`Renewal`] sets another pace, bounds on it, or none.
 //! - **Loss on time.** [`Guard::lost`] needs no reply from anywhere. It resolves before validity
 //!   ends, as far as the process and the machine get to run.
 //! - **A minority costs nothing.** A round is decided by the vote that determines it. A dead or frozen
@@ -47,8 +50,7 @@
 //!
 //! - **No mutual exclusion for a process that is paused.** Whoever is suspended after looking at the
 //!   clock may wake up after its lock has ended. Only the resource itself can refuse a late writer,
-//!   by a fencing token. This version has no fencing tokens yet.
-//! - **No automatic renewal, yet.** A guard lasts for one ttl, unless [`Guard::extend`] is called.
+//!   by a fencing token: see [`Acquire::fenced`] and [fencing](docs::fencing).
 //! - **No protection against all nodes losing their data at one time**, unless
 //!   [`RestartGuard::Strict`] is used. One after another they may: a node that may have forgotten
 //!   locks does not vote until those are over. A flush is noticed within about a second.
@@ -99,6 +101,7 @@
 //! # Further reading
 //!
 //! - [`docs::safety`]: what is assumed, what follows, and the six laws with their tests.
+//! - [`docs::fencing`]: how a resource refuses a stale writer.
 //! - [`docs::failure_modes`]: what happens when something breaks.
 //! - [`docs::operations`]: what nodes need, every default with its reason, what a tally tells.
 //! - [`docs::architecture`]: how the code is built.
@@ -113,7 +116,10 @@ pub mod docs;
 mod driver;
 mod error;
 mod guard;
+mod lease;
+mod lost;
 mod node;
+mod owner;
 mod quorum;
 mod request;
 pub mod telemetry;
@@ -126,9 +132,14 @@ pub use redis;
 pub use self::builder::Builder;
 pub use self::client::{Drained, Redlock};
 pub use self::error::{
-    AcquireError, BuildError, ExtendError, InvalidRequest, ReleaseError, Unacquired, UsingError,
+    AcquireError, AttachError, BuildError, ExtendError, InvalidRequest, ReleaseError, Unacquired,
+    UsingError,
 };
-pub use self::guard::{Guard, Lost, Released};
+pub use self::guard::{Guard, Released};
+pub use self::lease::Lease;
+pub use self::lost::Lost;
+pub use self::owner::Owner;
+pub use self::quorum::ballot::FencingToken;
 pub use self::quorum::hold::LossCause;
 pub use self::quorum::renewal::Renewal;
 pub use self::quorum::trust::amnesia::RestartGuard;

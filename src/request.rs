@@ -8,27 +8,29 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use crate::client::Redlock;
-use crate::driver::cell::Cell;
+use crate::driver::attempt::Attempt;
 use crate::driver::engine::Engine;
-use crate::error::{AcquireError, InvalidRequest, Unacquired, UsingError};
+use crate::error::{AcquireError, ExtendError, InvalidRequest, UsingError};
 use crate::guard::Guard;
 use crate::node::redis::connection::CONNECT_TIMEOUT;
+use crate::owner::{Slots, held};
 use crate::quorum::backoff::Backoff;
-use crate::quorum::hold::{Hold, LossCause, Terms};
+use crate::quorum::ballot;
+use crate::quorum::hold::Hold;
 use crate::quorum::renewal::Renewal;
 use crate::quorum::round::Verdict;
 use crate::quorum::validity::Moment;
 
 /// For how long an acquisition tries.
 ///
-/// It gives up as soon as its next attempt would begin at or after the end. An attempt that began
-/// before is not cut short: so the last answer may come up to one round time-out late.
+/// Its last attempt begins at the end of that time, and is not cut short: so the answer may come up to
+/// one round time-out later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Wait {
     /// One attempt. A client's first one waits up to 1 s for its nodes to be connected.
     Once,
-    /// Until so long after the first poll, connecting and pauses included.
+    /// Attempts until so long after the first poll, connecting and pauses included.
     For(Duration),
     /// Until it is acquired.
     Forever,
@@ -74,18 +76,28 @@ pub struct Acquire {
     ttl: Duration,
     wait: Wait,
     renewal: Renewal,
+    owner: Option<Arc<Slots>>,
+    fenced: bool,
 }
 
 impl Acquire {
     pub(crate) fn new(redlock: Redlock, resource: String) -> Self {
         let (ttl, wait) = (redlock.config().ttl, redlock.config().wait);
+        let fenced = redlock.config().fenced;
         Self {
             redlock,
             resource,
             ttl,
             wait,
             renewal: Renewal::default(),
+            owner: None,
+            fenced,
         }
+    }
+
+    pub(crate) fn owned_by(mut self, owner: Arc<Slots>) -> Self {
+        self.owner = Some(owner);
+        self
     }
 
     /// How long the nodes keep the lock unless it is extended, instead of the client's default.
@@ -103,6 +115,31 @@ impl Acquire {
     /// How the lock is kept alive while its guard lives. Default: [`Renewal::every_third`].
     pub const fn renewal(mut self, renewal: Renewal) -> Self {
         self.renewal = renewal;
+        self
+    }
+
+    /// Makes the lock carry a [fencing token](Guard::fencing_token), which is larger than that of
+    /// every fenced lock that was granted on this resource before.
+    ///
+    /// The nodes must allow scripts. All clients of a resource should be fenced: one that is not
+    /// is excluded as ever, but stands outside the order. See
+    /// [`docs::fencing`](crate::docs::fencing).
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn write(_token: u64) {}
+    /// # async fn example(redlock: redlock_quorum::Redlock) -> Result<(), redlock_quorum::AcquireError> {
+    /// let guard = redlock.acquire("invoices").fenced().await?;
+    /// if let Some(token) = guard.fencing_token() {
+    ///     // The database refuses this if it has seen a larger one.
+    ///     write(token.as_u64()).await;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub const fn fenced(mut self) -> Self {
+        self.fenced = true;
         self
     }
 
@@ -160,6 +197,45 @@ impl Acquire {
         }
         let engine = self.redlock.engine()?;
         let began = engine.clock().now();
+        let Some(owner) = &self.owner else {
+            return self.contend(&engine, &key, began).await;
+        };
+        let slot = owner.slot(&key);
+        let mut slot = slot.lock().await;
+        if let Some(guard) = held(&slot) {
+            return self.nest(guard).await;
+        }
+        let guard = self.contend(&engine, &key, began).await?;
+        *slot = Arc::downgrade(guard.held());
+        Ok(guard)
+    }
+
+    /// The owner holds it already.
+    async fn nest(&self, guard: Guard) -> Result<Guard, AcquireError> {
+        if let Some(cause) = guard.loss() {
+            return Err(AcquireError::Lost(cause));
+        }
+        if self.fenced && guard.fencing_token().is_none() {
+            return Err(InvalidRequest::FencedInPlain.into());
+        }
+        if self.ttl <= guard.ttl() {
+            return Ok(guard);
+        }
+        match guard.extend(self.ttl).await {
+            Ok(_until) => Ok(guard),
+            Err(ExtendError::Lost(cause)) => Err(AcquireError::Lost(cause)),
+            Err(ExtendError::NoQuorum(how)) => Err(AcquireError::NoQuorum(how)),
+            Err(ExtendError::InvalidRequest(problem)) => Err(problem.into()),
+        }
+    }
+
+    /// Tries until it is acquired or the time is over.
+    async fn contend(
+        &self,
+        engine: &Arc<Engine>,
+        key: &str,
+        began: Moment,
+    ) -> Result<Guard, AcquireError> {
         let deadline = match self.wait {
             Wait::Once => Some(began),
             Wait::For(limit) => Some(began.after(limit)),
@@ -177,32 +253,46 @@ impl Acquire {
             if engine.is_closed() || engine.is_abandoned() {
                 return Err(AcquireError::Closed);
             }
-            let terms = Terms {
-                ttl: self.ttl,
-                round_timeout: config.round_timeout(self.ttl),
-                renewal: self.renewal,
-                jitter: engine.entropy().jitter(),
-            };
-            let attempt = Attempt::start(&engine, &key, &terms)?;
+            let config = self.redlock.config();
+            let ballot = self.fenced.then(|| {
+                let (wall, memory) = (engine.clock().wall_micros(), ballot::memory(config.max_ttl));
+                engine.hints().choose(key, wall, memory)
+            });
+            let terms = config.terms(self.ttl, self.renewal, ballot, engine);
+            let token = engine
+                .entropy()
+                .token()
+                .ok_or(InvalidRequest::NoRandomness)?;
+            let attempt = Attempt::start(engine, key, token, &terms, Hold::start);
             let Some(verdict) = attempt.verdict().await else {
                 return Err(AcquireError::Closed);
             };
             if verdict == Verdict::Won {
-                return Ok(Guard::new(attempt.keep(), self.resource, self.redlock));
+                let resource = self.resource.clone();
+                return Ok(Guard::new(attempt.keep(), resource, self.redlock.clone()));
             }
             let now = engine.clock().now();
             if deadline.is_some_and(|deadline| now >= deadline) {
-                return Err(attempt.failure(verdict, now.since(began)));
+                return Err(failure(&attempt, verdict, now.since(began)));
             }
             drop(attempt);
             let resume = now.after(backoff.next(engine.entropy().jitter()));
             // The last attempt begins at the deadline, if it comes to that.
             pause(
-                &engine,
+                engine,
                 deadline.map_or(resume, |deadline| resume.min(deadline)),
             )
             .await;
         }
+    }
+}
+
+fn failure(attempt: &Attempt, verdict: Verdict, waited: Duration) -> AcquireError {
+    let how = attempt.tally(waited);
+    match verdict {
+        Verdict::Contended => AcquireError::Contended(how),
+        Verdict::NoQuorum => AcquireError::NoQuorum(how),
+        Verdict::Won | Verdict::TooLate => AcquireError::TooLate(how),
     }
 }
 
@@ -248,58 +338,5 @@ impl Future for Acquiring {
 impl fmt::Debug for Acquiring {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Acquiring").finish_non_exhaustive()
-    }
-}
-
-/// One attempt: given up when it is dropped, unless it is kept.
-struct Attempt {
-    cell: Arc<Cell>,
-    kept: bool,
-}
-
-impl Attempt {
-    fn start(engine: &Arc<Engine>, key: &str, terms: &Terms) -> Result<Self, InvalidRequest> {
-        let token = engine
-            .entropy()
-            .token()
-            .ok_or(InvalidRequest::NoRandomness)?;
-        Ok(Self {
-            cell: Cell::start(engine, key, token, terms),
-            kept: false,
-        })
-    }
-
-    /// How the attempt ended; `None` if the client was closed. The clock has the last word.
-    async fn verdict(&self) -> Option<Verdict> {
-        let closed = || self.cell.engine().is_closed();
-        let verdict = |cell: &Arc<Cell>| {
-            cell.peek(Hold::verdict)?;
-            cell.feed(Hold::take).map(Some)
-        };
-        self.cell
-            .wait(|cell| if closed() { Some(None) } else { verdict(cell) })
-            .await
-    }
-
-    fn failure(&self, verdict: Verdict, waited: Duration) -> AcquireError {
-        let how = Unacquired::new(self.cell.tally(), waited);
-        match verdict {
-            Verdict::Contended => AcquireError::Contended(how),
-            Verdict::NoQuorum => AcquireError::NoQuorum(how),
-            Verdict::Won | Verdict::TooLate => AcquireError::TooLate(how),
-        }
-    }
-
-    fn keep(mut self) -> Arc<Cell> {
-        self.kept = true;
-        Arc::clone(&self.cell)
-    }
-}
-
-impl Drop for Attempt {
-    fn drop(&mut self) {
-        if !self.kept {
-            self.cell.release(LossCause::Released);
-        }
     }
 }

@@ -18,6 +18,12 @@ impl Token {
         Self(format!("{bits:032x}").into())
     }
 
+    /// A token that was written down: 32 hexadecimal characters, in lower case.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let is_hex = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+        (text.len() == 32 && text.bytes().all(is_hex)).then(|| Self(text.into()))
+    }
+
     /// The token as it stands on the nodes.
     #[must_use]
     pub fn as_str(&self) -> &str {

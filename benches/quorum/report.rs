@@ -151,7 +151,7 @@ impl Report {
              {cycles} cycles; x: ours as a multiple of the floor's, median (min-max) over the rounds\n"
         );
         println!(
-            "{:8}{:>2}{:>6} |{:>9}{:>8}{:>7} |{:>9}{:>8}{:>7} | {:17}{:17}{:17}{:17}{:17}{:17}target",
+            "{:8}{:>2}{:>6} |{:>9}{:>8}{:>7} |{:>9}{:>8}{:>7} | {:18}{:18}{:18}{:18}{:18}{:18}target",
             "nodes",
             "N",
             "tasks",
@@ -234,7 +234,7 @@ impl fmt::Display for Line {
         } = self.ratios;
         write!(
             f,
-            " | {cycle_p50:17}{cycle_p99:17}{acquire_p50:17}{release_p50:17}{cycles_per_second:17}{cpu:17}{}",
+            " | {cycle_p50:18}{cycle_p99:18}{acquire_p50:18}{release_p50:18}{cycles_per_second:18}{cpu:18}{}",
             match self.target_met {
                 Some(true) => "pass",
                 Some(false) => "miss",

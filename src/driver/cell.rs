@@ -8,6 +8,7 @@ use tokio::sync::Notify;
 
 use super::engine::Engine;
 use crate::node::{Caller, Link, Request};
+use crate::quorum::ballot::Ballot;
 use crate::quorum::hold::{Command, Hold, LossCause, Outbox, Reply, Terms};
 use crate::quorum::ledger::News;
 use crate::quorum::validity::Moment;
@@ -22,7 +23,10 @@ pub(crate) struct Cell {
     // A std mutex: the core never blocks, and nothing is awaited under it.
     state: Mutex<State>,
     acquire: Claims,
-    extension: Mutex<(u32, Arc<Claims>)>,
+    /// The acquires of a second round, with another ballot than the first.
+    again: Claims,
+    first: Option<Ballot>,
+    extension: Mutex<(u32, Claims)>,
     /// Its removal has begun: nothing may set the key any more.
     ended: AtomicBool,
     changed: Notify,
@@ -68,8 +72,14 @@ impl Claims {
 }
 
 impl Cell {
-    /// Makes the attempt and begins its round.
-    pub(crate) fn start(engine: &Arc<Engine>, key: &str, token: Token, terms: &Terms) -> Arc<Self> {
+    /// Makes a hold and feeds it its first input.
+    pub(crate) fn start(
+        engine: &Arc<Engine>,
+        key: &str,
+        token: Token,
+        terms: &Terms,
+        begin: impl FnOnce(&mut Hold, Moment, &mut dyn Outbox),
+    ) -> Arc<Self> {
         let hold = Hold::new(engine.nodes().len(), terms);
         let cell = Arc::new(Self {
             id: engine.next_id(),
@@ -84,13 +94,15 @@ impl Cell {
                 latest: Moment::default(),
             }),
             acquire: Claims::default(),
+            again: Claims::default(),
+            first: terms.ballot,
             extension: Mutex::default(),
             ended: AtomicBool::new(false),
             changed: Notify::new(),
             extending: tokio::sync::Mutex::default(),
         });
         engine.on_begun();
-        cell.feed(Hold::start);
+        cell.feed(begin);
         cell
     }
 
@@ -257,7 +269,15 @@ impl Cell {
         settled
     }
 
-    fn extension_claims(&self) -> MutexGuard<'_, (u32, Arc<Claims>)> {
+    fn acquire_claims(&self, ballot: Option<Ballot>) -> &Claims {
+        if ballot == self.first {
+            &self.acquire
+        } else {
+            &self.again
+        }
+    }
+
+    fn extension_claims(&self) -> MutexGuard<'_, (u32, Claims)> {
         self.extension
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -279,17 +299,20 @@ impl Caller for Cell {
 
     fn claim(&self, node: usize, command: Command) -> bool {
         match command {
-            Command::Acquire { .. } => self.acquire.claim(node),
+            Command::Acquire { ballot, .. } => self.acquire_claims(ballot).claim(node),
             Command::Extend { number, .. } => {
                 let current = self.extension_claims();
                 current.0 == number && current.1.claim(node)
             }
             Command::Heal { .. } => !self.ended.load(Ordering::Acquire),
-            Command::Release => true,
+            Command::Release | Command::Tombstone { .. } => true,
         }
     }
 
     fn on_reply(self: Arc<Self>, node: usize, command: Command, reply: Reply, at: Option<Moment>) {
+        if let Some(fence) = reply.vote.fence() {
+            self.engine.hints().note(&self.key, fence);
+        }
         self.feed_and(
             at,
             |hold, now, outbox| hold.on_reply(node, command, reply, now, outbox),
@@ -318,8 +341,16 @@ impl Outbox for Post<'_> {
         if let Command::Extend { number, .. } = command {
             let mut current = self.cell.extension_claims();
             if current.0 != number {
-                *current = (number, Arc::default());
+                *current = (number, Claims::default());
             }
+        }
+        if let Command::Acquire {
+            ballot: Some(ballot),
+            ..
+        } = command
+        {
+            let mut hints = self.cell.engine.hints();
+            hints.note(&self.cell.key, ballot.tombstone());
         }
         let caller = Arc::clone(self.cell);
         self.cell
@@ -331,15 +362,19 @@ impl Outbox for Post<'_> {
         self.cell.engine.standing(node).error
     }
 
+    fn is_up(&self, node: usize) -> bool {
+        self.cell.engine.link(node) == Link::Up
+    }
+
     fn withdraw(&mut self, node: usize, command: Command) -> bool {
         match command {
-            Command::Acquire { .. } => self.cell.acquire.withdraw(node),
+            Command::Acquire { ballot, .. } => self.cell.acquire_claims(ballot).withdraw(node),
             Command::Extend { number, .. } => {
                 let current = self.cell.extension_claims();
                 current.0 == number && current.1.withdraw(node)
             }
             // A heal asks when it is written; a release is always wanted.
-            Command::Heal { .. } | Command::Release => false,
+            Command::Heal { .. } | Command::Release | Command::Tombstone { .. } => false,
         }
     }
 

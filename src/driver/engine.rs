@@ -15,6 +15,7 @@ use super::watchdog::Watchdog;
 use crate::clock::Clock;
 use crate::node::vigil::Founders;
 use crate::node::{Context, Link, Node, Observer, Request, Standing};
+use crate::quorum::ballot::Hints;
 use crate::quorum::hold::Command;
 use crate::quorum::ledger::News;
 use crate::quorum::trust::Identities;
@@ -31,6 +32,7 @@ pub(crate) struct Engine {
     names: Arc<[Arc<str>]>,
     clock: Arc<Clock>,
     entropy: Arc<Entropy>,
+    hints: Mutex<Hints>,
     runtime: Handle,
     watchdog: Arc<Watchdog>,
     ids: AtomicU64,
@@ -54,6 +56,7 @@ impl Engine {
         nodes: Vec<Box<dyn Node>>,
         names: Arc<[Arc<str>]>,
         entropy: Entropy,
+        wall_clock: Option<u64>,
         runtime: Handle,
     ) -> Arc<Self> {
         let entropy = Arc::new(entropy);
@@ -65,13 +68,14 @@ impl Engine {
             debts: AtomicUsize::new(0),
         };
         let entered = runtime.enter();
-        let clock = Arc::new(Clock::start());
+        let clock = Arc::new(Clock::with_wall(wall_clock));
         drop(entered);
         let engine = Arc::new(Self {
             nodes: nodes.into_iter().map(peer).collect(),
             names,
             clock,
             entropy,
+            hints: Mutex::default(),
             runtime,
             watchdog: Arc::default(),
             ids: AtomicU64::new(0),
@@ -116,6 +120,11 @@ impl Engine {
         &self.entropy
     }
 
+    /// What has been heard of the ballots of others.
+    pub(crate) fn hints(&self) -> MutexGuard<'_, Hints> {
+        self.hints.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub(crate) fn watchdog(&self) -> &Watchdog {
         &self.watchdog
     }
@@ -134,7 +143,7 @@ impl Engine {
     pub(crate) fn is_abandoned(&self) -> bool {
         self.nodes
             .iter()
-            .all(|peer| peer.node.standing().link == Link::Down(Unsent::Closed))
+            .all(|peer| peer.node.link() == Link::Down(Unsent::Closed))
     }
 
     pub(crate) fn submit(&self, node: usize, request: Request) -> Result<(), Unsent> {
@@ -146,6 +155,11 @@ impl Engine {
             return Err(request.refuse(Unsent::QueueFull));
         }
         peer.node.submit(request)
+    }
+
+    pub(crate) fn link(&self, node: usize) -> Link {
+        let peer = self.nodes.get(node);
+        peer.map_or(Link::Down(Unsent::NotConnected), |peer| peer.node.link())
     }
 
     pub(crate) fn standing(&self, node: usize) -> Standing {
@@ -163,15 +177,11 @@ impl Engine {
     /// `limit`: the first round should not be lost to a handshake, or to the founding of a new fleet.
     pub(crate) async fn ready(&self, limit: Moment) {
         let decided = || {
-            let links: Vec<Link> = self
-                .nodes
-                .iter()
-                .map(|peer| peer.node.standing().link)
-                .collect();
-            let up = links.iter().filter(|&&link| link == Link::Up).count();
+            let links = || self.nodes.iter().map(|peer| peer.node.link());
+            let up = links().filter(|&link| link == Link::Up).count();
             let undecided = Link::Quarantined { decided: false };
-            let is_coming = |&link: &Link| link == Link::Connecting || link == undecided;
-            up >= validity::quorum(links.len()) || !links.iter().any(is_coming) || self.is_closed()
+            let is_coming = |link| link == Link::Connecting || link == undecided;
+            up >= validity::quorum(self.nodes.len()) || !links().any(is_coming) || self.is_closed()
         };
         if decided() {
             return;

@@ -5,6 +5,7 @@
 //! mutex, fed by whoever has news for it: a node's driver, the watchdog, the caller. So each lock has
 //! one serial owner, and no task.
 
+pub(crate) mod attempt;
 pub(crate) mod cell;
 pub(crate) mod engine;
 pub(crate) mod watchdog;

@@ -9,6 +9,9 @@ pub(crate) const OPENS_AFTER: Duration = Duration::from_millis(250);
 /// Without any reply for this long, its connection is replaced.
 pub(crate) const REPLACES_AFTER: Duration = Duration::from_secs(2);
 
+/// A timer so late says more about this process than about the node.
+const STALL: Duration = Duration::from_millis(100);
+
 /// Watches one connection. The commands that are out are its probes: replies come in order, so
 /// the first one of any kind shows that the node lives.
 #[derive(Debug, Default)]
@@ -43,10 +46,18 @@ impl Breaker {
         self.open
     }
 
-    pub(crate) fn poll(&mut self, now: Moment) -> Due {
+    /// What is due at `now`, asked by a timer that was set for `timer`.
+    ///
+    /// A timer that is much too late shows that this process stood still: replies may have come
+    /// that nobody has read, so the silence is measured anew.
+    pub(crate) fn poll(&mut self, timer: Moment, now: Moment) -> Due {
         let Some(since) = self.silent_since else {
             return Due::Nothing;
         };
+        if now.since(timer) >= STALL {
+            self.silent_since = Some(now);
+            return Due::Nothing;
+        }
         let silence = now.since(since);
         if silence >= REPLACES_AFTER {
             Due::Replace
@@ -81,28 +92,34 @@ mod tests {
     fn it_opens_after_silence_and_gives_up_later() {
         let mut breaker = Breaker::default();
         assert_eq!(
-            (breaker.poll(at(9_000)), breaker.next_deadline()),
+            (breaker.poll(at(9_000), at(9_000)), breaker.next_deadline()),
             (Due::Nothing, None)
         );
         breaker.on_written(at(10_000));
         breaker.on_written(at(10_200));
         assert_eq!(
-            (breaker.poll(at(10_249)), breaker.next_deadline()),
+            (
+                breaker.poll(at(10_249), at(10_249)),
+                breaker.next_deadline()
+            ),
             (Due::Nothing, Some(at(10_250)))
         );
         assert_eq!(
-            (breaker.poll(at(10_250)), breaker.next_deadline()),
+            (
+                breaker.poll(at(10_250), at(10_250)),
+                breaker.next_deadline()
+            ),
             (Due::Open, Some(at(12_000)))
         );
-        assert_eq!(breaker.poll(at(11_999)), Due::Nothing);
-        assert_eq!(breaker.poll(at(12_000)), Due::Replace);
+        assert_eq!(breaker.poll(at(11_999), at(11_999)), Due::Nothing);
+        assert_eq!(breaker.poll(at(12_000), at(12_000)), Due::Replace);
     }
 
     #[test]
     fn the_first_reply_closes_it() {
         let mut breaker = Breaker::default();
         breaker.on_written(at(0));
-        assert_eq!(breaker.poll(at(250)), Due::Open);
+        assert_eq!(breaker.poll(at(250), at(250)), Due::Open);
         assert!(breaker.on_reply(true, at(300)));
         assert_eq!(
             breaker.next_deadline(),
@@ -115,5 +132,14 @@ mod tests {
             None,
             "an idle connection is not silent"
         );
+    }
+
+    #[test]
+    fn a_process_that_stood_still_does_not_blame_the_node() {
+        let mut breaker = Breaker::default();
+        breaker.on_written(at(0));
+        assert_eq!(breaker.poll(at(250), at(3000)), Due::Nothing);
+        assert_eq!(breaker.next_deadline(), Some(at(3250)));
+        assert_eq!(breaker.poll(at(3250), at(3260)), Due::Open);
     }
 }

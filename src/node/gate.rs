@@ -35,7 +35,7 @@ impl Gate {
     pub(crate) fn admit(&self, command: Command) -> Result<(), Unsent> {
         self.lock().link.admits(command)?;
         let out = self.unanswered.fetch_add(1, Ordering::Relaxed);
-        if out >= MAX_UNANSWERED && command != Command::Release {
+        if out >= MAX_UNANSWERED && !command.is_release() {
             self.answered(1);
             return Err(Unsent::QueueFull);
         }
@@ -49,6 +49,10 @@ impl Gate {
 
     pub(crate) fn standing(&self) -> Standing {
         self.lock().clone()
+    }
+
+    pub(crate) fn link(&self) -> Link {
+        self.lock().link
     }
 
     /// Returns whether this is a change.
@@ -76,6 +80,7 @@ mod tests {
 
     const ACQUIRE: Command = Command::Acquire {
         ttl: Duration::from_secs(1),
+        ballot: None,
     };
 
     #[test]
@@ -101,12 +106,13 @@ mod tests {
         for decided in [false, true] {
             gate.set_link(Link::Quarantined { decided }, None);
             assert_eq!(gate.admit(ACQUIRE), Err(Unsent::Quarantined));
-            let ttl = Duration::from_secs(1);
-            for command in [
-                Command::Extend { ttl, number: 1 },
-                Command::Heal { ttl },
-                Command::Release,
-            ] {
+            let (ttl, ballot) = (Duration::from_secs(1), None);
+            let extend = Command::Extend {
+                ttl,
+                number: 1,
+                ballot,
+            };
+            for command in [extend, Command::Heal { ttl, ballot }, Command::Release] {
                 assert_eq!(gate.admit(command), Ok(()));
             }
         }

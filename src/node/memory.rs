@@ -29,7 +29,7 @@ pub use self::pipe::Latency;
 pub use self::server::{Effect, MemoryServer, Restart};
 use super::gate::Gate;
 use super::vigil::Vigil;
-use super::{Context, Node, Request, Standing};
+use super::{Context, Link, Node, Request, Standing};
 use crate::quorum::trust::amnesia::Guarding;
 use crate::quorum::vote::Unsent;
 
@@ -88,6 +88,10 @@ impl Node for MemoryNode {
 
     fn standing(&self) -> Standing {
         self.gate.standing()
+    }
+
+    fn link(&self) -> Link {
+        self.gate.link()
     }
 }
 

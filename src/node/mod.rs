@@ -23,9 +23,11 @@ use self::vigil::Founders;
 /// An independent master.
 ///
 /// What is submitted is written in the order of submission and answered exactly once; nobody can
-/// cancel it. On one connection, replies come in the order of submission. When a connection ends, the
-/// link goes down first, so that nothing is submitted in between; then its unanswered requests are
-/// failed in order, then the news is told; then, over a new connection, requests are taken again.
+/// cancel it. On one connection, replies come in the order of submission, but for releases and
+/// extensions that a server refuses in one form and gets in another: they are overtaken. When a
+/// connection ends, the link goes down first, so that nothing is submitted in between; then its
+/// unanswered requests are failed in order, then the news is told; then, over a new connection,
+/// requests are taken again.
 pub(crate) trait Node: Send + Sync + fmt::Debug {
     /// Begins to connect. Called once, inside the runtime that shall drive the node.
     fn start(&self, context: Context);
@@ -36,6 +38,9 @@ pub(crate) trait Node: Send + Sync + fmt::Debug {
 
     /// How things stand now. What an observer was told may be older, never newer.
     fn standing(&self) -> Standing;
+
+    /// The link alone, which is asked for by every attempt.
+    fn link(&self) -> Link;
 }
 
 /// What a node's driver is given by the client it belongs to.
@@ -83,8 +88,8 @@ impl Link {
     pub(crate) const fn admits(self, command: Command) -> Result<(), Unsent> {
         match (self, command) {
             (Self::Quarantined { .. }, Command::Acquire { .. }) => Err(Unsent::Quarantined),
-            (Self::Connecting | Self::Up | Self::Quarantined { .. }, _)
-            | (Self::ReleasesOnly(_), Command::Release) => Ok(()),
+            (Self::Connecting | Self::Up | Self::Quarantined { .. }, _) => Ok(()),
+            (Self::ReleasesOnly(_), command) if command.is_release() => Ok(()),
             (Self::ReleasesOnly(reason) | Self::Down(reason), _) => Err(reason),
         }
     }

@@ -12,7 +12,10 @@ use super::round::{Round, Verdict};
 use super::validity::{self, Moment};
 use super::vote::{Unsent, Vote};
 
-#[derive(Debug)]
+#[cfg(test)]
+mod outlook;
+
+#[derive(Clone, Debug)]
 pub(super) struct Extending {
     current: Option<Extension>,
     /// How long a renewal's round waits for votes.
@@ -24,7 +27,7 @@ pub(super) struct Extending {
     ended: Option<Extended>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Extension {
     round: Round,
     decide_by: Moment,
@@ -85,19 +88,31 @@ impl Hold {
         self.extending.number = number;
         self.extending.healing = None;
         let mut round = Round::new(self.ledger.len(), now, ttl);
-        self.ledger.on_extension_sent(ttl);
+        self.ledger.on_extension_begun(ttl);
+        let extend = self.extension(ttl, number);
         let mut verdict = None;
         for node in 0..self.ledger.len() {
-            if let Err(reason) = outbox.submit(node, Command::Extend { ttl, number }) {
-                let trouble = outbox.trouble(node);
-                let decided = round.on_vote(node, Vote::Unsent(reason), trouble, now);
-                verdict = verdict.or(decided);
+            match outbox.submit(node, extend) {
+                Ok(()) => self.ledger.on_extension_sent(node),
+                Err(reason) => {
+                    let trouble = outbox.trouble(node);
+                    let decided = round.on_vote(node, Vote::Unsent(reason), trouble, now);
+                    verdict = verdict.or(decided);
+                }
             }
         }
         let decide_by = now.after(self.extending.round_timeout);
         self.extending.current = Some(Extension { round, decide_by });
         self.on_extension_verdict(verdict, now, outbox);
         number
+    }
+
+    pub(super) const fn extension(&self, ttl: Duration, number: u32) -> Command {
+        Command::Extend {
+            ttl,
+            number,
+            ballot: self.balloting.current,
+        }
     }
 
     pub(super) fn on_extension_vote(
@@ -169,8 +184,9 @@ impl Hold {
             }
         }
         for node in 0..self.ledger.len() {
-            if round.is_pending(node) && outbox.withdraw(node, Command::Extend { ttl, number }) {
+            if round.is_pending(node) && outbox.withdraw(node, self.extension(ttl, number)) {
                 round.on_vote(node, Vote::Unsent(Unsent::Decided), None, now);
+                self.ledger.on_extension_withdrawn(node);
             }
         }
         self.extending.ended = Some(Extended {
@@ -194,6 +210,7 @@ impl Hold {
     fn heal(&mut self, node: usize, outbox: &mut dyn Outbox) {
         let command = Command::Heal {
             ttl: self.renewing.ttl(),
+            ballot: self.balloting.current,
         };
         if self.ledger.lacks(node) && outbox.submit(node, command).is_ok() {
             self.ledger.on_acquire_sent(node);

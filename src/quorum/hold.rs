@@ -7,6 +7,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::ballot::Ballot;
+use super::balloting::Balloting;
 use super::extending::Extending;
 use super::ledger::{Carrier, Ledger, News};
 use super::renewal::{Renewal, Renewing};
@@ -14,22 +16,49 @@ use super::round::{Round, Verdict};
 use super::validity::{self, Moment};
 use super::vote::{Unsent, Vote};
 
+#[cfg(test)]
+pub(super) mod outlook;
+
 /// What is asked of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Command {
     Acquire {
         ttl: Duration,
+        ballot: Option<Ballot>,
     },
     /// The number tells one extension of a lock from the next.
     Extend {
         ttl: Duration,
         number: u32,
+        ballot: Option<Ballot>,
     },
     /// Sets a key again that a node lacks, while a quorum has it. It never counts.
     Heal {
         ttl: Duration,
+        ballot: Option<Ballot>,
     },
     Release,
+    /// A release after which no acquire or heal with this ballot, or a smaller one, does anything.
+    Tombstone {
+        ballot: Ballot,
+    },
+}
+
+impl Command {
+    pub(crate) const fn is_release(self) -> bool {
+        matches!(self, Self::Release | Self::Tombstone { .. })
+    }
+
+    /// What a fenced command carries.
+    pub(crate) const fn ballot(self) -> Option<Ballot> {
+        match self {
+            Self::Acquire { ballot, .. }
+            | Self::Extend { ballot, .. }
+            | Self::Heal { ballot, .. } => ballot,
+            Self::Tombstone { ballot } => Some(ballot),
+            Self::Release => None,
+        }
+    }
 }
 
 /// A node's answer to a command, exactly one for each that was submitted.
@@ -48,6 +77,10 @@ pub(crate) trait Outbox {
     fn trouble(&self, _node: usize) -> Option<Arc<str>> {
         None
     }
+    /// Is a command for this node about to be written? Not while its first handshake is under way.
+    fn is_up(&self, _node: usize) -> bool {
+        true
+    }
     /// Takes an acquire or an extension back if it is still unwritten; no reply follows then.
     fn withdraw(&mut self, node: usize, command: Command) -> bool;
     /// Something that callers wait for has changed.
@@ -60,12 +93,14 @@ pub(crate) trait Outbox {
 pub enum LossCause {
     /// Its validity ended before it was extended.
     Expired,
-    /// Too few nodes still have the key: it was deleted, evicted, or forgotten. An extension found
-    /// out; nodes are not asked otherwise.
+    /// Too few nodes still have the key: it was deleted, evicted, or forgotten. An extension,
+    /// by hand or by renewal, found out; nodes are not asked otherwise.
     Gone,
     /// The longest time that it may be held is over ([`Renewal::max_hold`](crate::Renewal::max_hold)).
     /// The nodes keep the key until the guard is dropped, or until it expires.
     MaxHold,
+    /// The guard was turned into a lease.
+    Detached,
     /// The guard was released.
     Released,
     /// The client was closed.
@@ -78,6 +113,7 @@ impl std::fmt::Display for LossCause {
             Self::Expired => "validity ended",
             Self::Gone => "the key is gone from a quorum of nodes",
             Self::MaxHold => "held for as long as it may be",
+            Self::Detached => "detached",
             Self::Released => "released",
             Self::Closed => "the client was closed",
         })
@@ -111,6 +147,15 @@ pub(crate) struct Removal {
     pub(crate) timed_out: bool,
 }
 
+/// How a hold begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Opening {
+    /// By a new key. If it fails, whatever may be there of it is removed.
+    Acquire,
+    /// By an extension of a key that somebody else may have set. If it fails, the key is left alone.
+    Attach,
+}
+
 /// What a lock was asked for with.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms {
@@ -119,17 +164,23 @@ pub(crate) struct Terms {
     pub(crate) renewal: Renewal,
     /// For the jitter of renewals.
     pub(crate) jitter: u64,
+    /// If it is fenced.
+    pub(crate) ballot: Option<Ballot>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Hold {
     pub(super) phase: Phase,
-    round: Round,
+    pub(super) round: Round,
+    pub(super) balloting: Balloting,
+    /// When its acquisition is decided at the latest.
+    pub(super) decide_by: Moment,
     round_timeout: Duration,
     pub(super) ledger: Ledger,
     pub(super) valid_until: Moment,
     pub(super) extending: Extending,
     pub(super) renewing: Renewing,
+    pub(super) opening: Opening,
     lost: Option<LossCause>,
     deleted: usize,
     timed_out: bool,
@@ -142,15 +193,19 @@ impl Hold {
             round_timeout,
             renewal,
             jitter,
+            ballot,
         } = *terms;
         Self {
             phase: Phase::Acquiring,
             round: Round::new(nodes, Moment::default(), ttl),
+            balloting: Balloting::new(ballot),
+            decide_by: Moment::default(),
             round_timeout,
             ledger: Ledger::new(nodes, ttl),
             valid_until: Moment::default(),
             extending: Extending::new(round_timeout),
             renewing: Renewing::new(renewal, ttl, jitter),
+            opening: Opening::Acquire,
             lost: None,
             deleted: 0,
             timed_out: false,
@@ -159,20 +214,25 @@ impl Hold {
 
     /// Begins the round at `now`, which must have been read just before (law 1).
     pub(crate) fn start(&mut self, now: Moment, outbox: &mut dyn Outbox) {
-        let ttl = self.round.ttl();
-        self.round = Round::new(self.ledger.len(), now, ttl);
-        let mut unsent = Vec::new();
-        for node in 0..self.ledger.len() {
-            match outbox.submit(node, Command::Acquire { ttl }) {
-                Ok(()) => self.ledger.on_acquire_sent(node),
-                Err(reason) => unsent.push((node, reason, outbox.trouble(node))),
-            }
-        }
-        for (node, reason, trouble) in unsent {
-            let vote = Vote::Unsent(reason);
-            let verdict = self.round.on_vote(node, vote, trouble, now);
-            self.on_verdict(verdict, now, outbox);
-        }
+        self.decide_by = now.after(self.round_timeout);
+        self.round.begin(now);
+        self.ask(now, outbox);
+    }
+
+    /// Takes over a lock that was detached elsewhere: one extension round, in which any node may
+    /// have the key.
+    pub(crate) fn attach(&mut self, now: Moment, outbox: &mut dyn Outbox) {
+        self.opening = Opening::Attach;
+        self.ledger.assume_everywhere();
+        self.start(now, outbox);
+    }
+
+    /// Releases a lock that was detached elsewhere.
+    pub(crate) fn disown(&mut self, now: Moment, outbox: &mut dyn Outbox) {
+        self.opening = Opening::Attach;
+        self.valid_until = now;
+        self.ledger.assume_everywhere();
+        self.end(LossCause::Released, now, outbox);
     }
 
     pub(crate) const fn verdict(&self) -> Option<Verdict> {
@@ -185,6 +245,11 @@ impl Hold {
 
     pub(crate) const fn valid_until(&self) -> Moment {
         self.valid_until
+    }
+
+    /// The ttl that the nodes were last asked for, and gave.
+    pub(crate) const fn ttl(&self) -> Duration {
+        self.renewing.ttl()
     }
 
     pub(crate) fn loss_at(&self) -> Moment {
@@ -255,7 +320,7 @@ impl Hold {
     /// When `on_deadline` has something to do, unless another input comes first.
     pub(crate) fn next_deadline(&self) -> Option<Moment> {
         let own = match self.phase {
-            Phase::Acquiring => Some(self.decide_by()),
+            Phase::Acquiring => Some(self.decide_by),
             Phase::Held => {
                 let next = self.extending.decide_by().or_else(|| self.renewing.due());
                 Some(next.map_or_else(|| self.loss_at(), |at| at.min(self.loss_at())))
@@ -269,10 +334,6 @@ impl Hold {
             .into_iter()
             .flatten()
             .min()
-    }
-
-    fn decide_by(&self) -> Moment {
-        self.round.started_at().after(self.round_timeout)
     }
 
     pub(crate) fn on_reply(
@@ -290,8 +351,17 @@ impl Hold {
         } = reply;
         let confirmed = self.removal().confirmed;
         match command {
-            Command::Acquire { .. } => {
+            Command::Acquire { ballot, .. } => {
                 self.ledger.on_acquire_reply(node, vote, carrier);
+                self.balloting.hear(vote);
+                // A vote for an earlier ballot does not count.
+                if ballot == self.balloting.current {
+                    let verdict = self.round.on_vote(node, vote, error, now);
+                    self.on_verdict(verdict, now, outbox);
+                }
+            }
+            Command::Extend { number: 0, .. } => {
+                self.ledger.on_extension_reply(node, vote, carrier);
                 let verdict = self.round.on_vote(node, vote, error, now);
                 self.on_verdict(verdict, now, outbox);
             }
@@ -300,7 +370,7 @@ impl Hold {
                 self.on_extension_vote(node, number, vote, error, now, outbox);
             }
             Command::Heal { .. } => self.ledger.on_acquire_reply(node, vote, carrier),
-            Command::Release => {
+            Command::Release | Command::Tombstone { .. } => {
                 if vote == Vote::Granted {
                     self.deleted = self.deleted.saturating_add(1);
                 }
@@ -330,7 +400,7 @@ impl Hold {
 
     pub(crate) fn on_deadline(&mut self, now: Moment, outbox: &mut dyn Outbox) {
         match self.phase {
-            Phase::Acquiring if now >= self.decide_by() => {
+            Phase::Acquiring if now >= self.decide_by => {
                 let verdict = self.round.on_timeout(now);
                 self.on_verdict(verdict, now, outbox);
             }
@@ -355,7 +425,7 @@ impl Hold {
         let useful = self.loss(now).is_none()
             && validity::is_worth_having(self.round.valid_until(), self.round.ttl(), now);
         if verdict == Verdict::Won && !useful {
-            self.end(LossCause::Expired, now, outbox);
+            self.give_up(LossCause::Expired, now, outbox);
             return Some(Verdict::TooLate);
         }
         Some(verdict)
@@ -364,20 +434,54 @@ impl Hold {
     /// The request or the guard was dropped, or released.
     pub(crate) fn release(&mut self, cause: LossCause, now: Moment, outbox: &mut dyn Outbox) {
         self.check_loss(now, outbox);
+        if self.phase == Phase::Acquiring {
+            self.give_up(cause, now, outbox);
+        } else {
+            self.end(cause, now, outbox);
+        }
+    }
+
+    /// Lets go of a held lock without releasing it, and returns the ttl that it has; `None` if it
+    /// is not held.
+    pub(crate) fn detach(&mut self, now: Moment, outbox: &mut dyn Outbox) -> Option<Duration> {
+        self.check_loss(now, outbox);
+        if self.phase != Phase::Held {
+            return None;
+        }
+        self.ledger.forget();
+        self.end(LossCause::Detached, now, outbox);
+        Some(self.renewing.ttl())
+    }
+
+    /// The opening has failed: what was set is removed, what was found is left alone.
+    fn give_up(&mut self, cause: LossCause, now: Moment, outbox: &mut dyn Outbox) {
+        if self.opening == Opening::Attach {
+            self.ledger.forget();
+        }
         self.end(cause, now, outbox);
     }
 
-    fn on_verdict(&mut self, verdict: Option<Verdict>, now: Moment, outbox: &mut dyn Outbox) {
+    pub(super) fn on_verdict(
+        &mut self,
+        verdict: Option<Verdict>,
+        now: Moment,
+        outbox: &mut dyn Outbox,
+    ) {
         let Some(verdict) = verdict else { return };
         if self.phase != Phase::Acquiring {
+            return;
+        }
+        if verdict == Verdict::Contended && self.ballot_again(now, outbox) {
             return;
         }
         if verdict == Verdict::Won {
             self.phase = Phase::Held;
             self.prolong(self.round.started_at(), self.round.ttl());
-            self.withdraw_acquire(now, outbox);
+            // A node that is up gets the key a little later: the more nodes have it, the more may be
+            // lost. Nothing waits in a queue for a node that is not.
+            self.withdraw_opening(now, outbox, |node, outbox| !outbox.is_up(node));
         } else {
-            self.end(LossCause::Released, now, outbox);
+            self.give_up(LossCause::Released, now, outbox);
         }
         outbox.wake();
     }
@@ -410,27 +514,10 @@ impl Hold {
         self.phase = Phase::Releasing {
             report_by: now.after(self.round_timeout),
         };
-        self.withdraw_acquire(now, outbox);
+        self.withdraw_opening(now, outbox, |_, _| true);
         self.renewing.stop();
         self.abandon_extension(now, outbox);
         self.ledger.remove(outbox);
         outbox.wake();
-    }
-
-    fn withdraw_acquire(&mut self, now: Moment, outbox: &mut dyn Outbox) {
-        let command = Command::Acquire {
-            ttl: self.round.ttl(),
-        };
-        for node in 0..self.ledger.len() {
-            if self.round.is_pending(node) && outbox.withdraw(node, command) {
-                self.ledger.on_acquire_reply(
-                    node,
-                    Vote::Unsent(Unsent::Decided),
-                    Carrier::NotWritten,
-                );
-                self.round
-                    .on_vote(node, Vote::Unsent(Unsent::Decided), None, now);
-            }
-        }
     }
 }

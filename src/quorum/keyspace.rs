@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::hold::Command;
+use super::rule::{self, Answer, Change, Owner, Ruling};
 use super::validity::Moment;
 use super::vote::Vote;
 
@@ -12,6 +13,11 @@ const NOT_OURS: Vote = Vote::Held {
     ttl: None,
     fence: None,
 };
+
+/// Where a node keeps the largest ballot it has accepted for a lock key.
+fn fence_key(key: &str) -> String {
+    format!("redlock-quorum:fence:{key}")
+}
 
 /// The keys of one server. Every call carries the server's own time.
 ///
@@ -31,20 +37,21 @@ struct Entry {
 impl Keyspace {
     /// Carries out one command of a lock, and votes.
     pub(crate) fn apply(&mut self, command: Command, key: &str, token: &str, now: Moment) -> Vote {
+        if let Some(vote) = self.apply_fenced(command, key, token, now) {
+            return vote;
+        }
         let entry = self.living(key, now);
         let is_ours = entry.as_ref().is_some_and(|entry| &*entry.value == token);
         match (command, entry) {
-            (Command::Acquire { ttl } | Command::Heal { ttl }, None) => {
+            (Command::Acquire { ttl, .. } | Command::Heal { ttl, .. }, None) => {
                 self.set(key, token, Some(ttl), now);
                 Vote::Granted
             }
             (Command::Extend { ttl, .. }, Some(entry)) if is_ours => {
-                // Never shortened: an earlier promise of validity must stand.
-                let until = now.after(ttl);
-                entry.expires_at = Some(entry.expires_at.map_or(until, |at| at.max(until)));
+                entry.lengthen(now.after(ttl));
                 Vote::Granted
             }
-            (Command::Release, Some(_)) if is_ours => {
+            (Command::Release | Command::Tombstone { .. }, Some(_)) if is_ours => {
                 self.entries.remove(key);
                 Vote::Granted
             }
@@ -52,10 +59,58 @@ impl Keyspace {
                 Command::Acquire { .. }
                 | Command::Extend { .. }
                 | Command::Heal { .. }
-                | Command::Release,
+                | Command::Release
+                | Command::Tombstone { .. },
                 _,
             ) => NOT_OURS,
         }
+    }
+
+    /// Carries out a command with a ballot; `None`: it has none.
+    fn apply_fenced(
+        &mut self,
+        command: Command,
+        key: &str,
+        token: &str,
+        now: Moment,
+    ) -> Option<Vote> {
+        let ballot = command.ballot()?;
+        let fence_key = fence_key(key);
+        let owner = match self.get(key, now) {
+            None => Owner::Nobody,
+            Some(value) if value == token => Owner::Us,
+            Some(_) => Owner::Another,
+        };
+        let fence = self.get(&fence_key, now).and_then(|text| text.parse().ok());
+        let Ruling {
+            answer,
+            lock,
+            fence: accepted,
+        } = rule::rule(command, owner, fence.unwrap_or(0))?;
+        match lock {
+            Change::None => {}
+            Change::Set { ttl } => self.set(key, token, Some(ttl), now),
+            Change::Renew { ttl } => {
+                if let Some(entry) = self.living(key, now) {
+                    entry.lengthen(now.after(ttl));
+                }
+            }
+            Change::Delete => self.delete(key),
+        }
+        if let Some(number) = accepted {
+            self.set(&fence_key, &number.to_string(), Some(ballot.memory()), now);
+        }
+        Some(match answer {
+            Answer::Yes => Vote::Granted,
+            Answer::Held if command.is_release() => NOT_OURS,
+            Answer::Held => Vote::Held {
+                ttl: self.ttl(key, now),
+                fence,
+            },
+            Answer::Stale => Vote::Stale {
+                fence: fence.unwrap_or(0),
+            },
+        })
     }
 
     pub(crate) fn get(&mut self, key: &str, now: Moment) -> Option<&str> {
@@ -107,6 +162,11 @@ impl Keyspace {
 }
 
 impl Entry {
+    /// Never shortens: an earlier promise of validity must stand.
+    fn lengthen(&mut self, until: Moment) {
+        self.expires_at = Some(self.expires_at.map_or(until, |at| at.max(until)));
+    }
+
     fn is_expired(&self, now: Moment) -> bool {
         self.expires_at.is_some_and(|at| at <= now)
     }
@@ -117,13 +177,17 @@ mod tests {
     use super::*;
 
     const TTL: Duration = Duration::from_millis(100);
-    const ACQUIRE: Command = Command::Acquire { ttl: TTL };
+    const ACQUIRE: Command = Command::Acquire {
+        ttl: TTL,
+        ballot: None,
+    };
     const RELEASE: Command = Command::Release;
 
     const fn extend(millis: u64) -> Command {
         Command::Extend {
             ttl: Duration::from_millis(millis),
             number: 1,
+            ballot: None,
         }
     }
 

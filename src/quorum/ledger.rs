@@ -11,9 +11,13 @@
 
 use std::time::Duration;
 
+use super::ballot::Ballot;
 use super::hold::{Command, Outbox};
 use super::validity::Moment;
-use super::vote::Vote;
+use super::vote::{Unsent, Vote};
+
+#[cfg(test)]
+mod outlook;
 
 /// One connection of one node; later ones have larger numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -65,12 +69,17 @@ enum Removal {
 #[derive(Clone, Debug)]
 struct Entry {
     presence: Presence,
-    /// The acquire is on its way.
-    pending: bool,
-    /// The newest connection that carried an acquire or an extension.
-    carrier: Option<ConnectionId>,
-    /// That acquire may still be executed, at any time.
-    straggler: bool,
+    /// So many acquires and heals are on their way.
+    pending: u8,
+    /// The newest broken connection on which something of ours is left that may still be executed,
+    /// at any time: an acquire, a heal, or an extension, which lengthens a key's life.
+    unfinished: Option<ConnectionId>,
+    /// The same for acquires and heals alone: they create the key.
+    straggler: Option<ConnectionId>,
+    /// How many extensions are in flight; and how many of them, the first, may have been executed
+    /// before a straggler was: that they found no key proves nothing.
+    extensions: usize,
+    overtaken_extensions: usize,
     removal: Removal,
     /// There was a straggler when the release was submitted: its answer proves nothing yet.
     overtaken: bool,
@@ -82,15 +91,21 @@ pub(crate) struct Ledger {
     entries: Vec<Entry>,
     /// The longest ttl any command of this lock has asked for.
     ttl: Duration,
+    /// The key was set by another client, whose stragglers we cannot know.
+    inherited: bool,
+    /// The largest ballot any command of this lock has carried.
+    ballot: Option<Ballot>,
 }
 
 impl Ledger {
     pub(crate) fn new(nodes: usize, ttl: Duration) -> Self {
         let entry = Entry {
             presence: Presence::Absent,
-            pending: false,
-            carrier: None,
-            straggler: false,
+            pending: 0,
+            unfinished: None,
+            straggler: None,
+            extensions: 0,
+            overtaken_extensions: 0,
             removal: Removal::None,
             overtaken: false,
             give_up_at: None,
@@ -98,6 +113,28 @@ impl Ledger {
         Self {
             entries: vec![entry; nodes],
             ttl,
+            inherited: false,
+            ballot: None,
+        }
+    }
+
+    /// From now on this ballot, larger than any before, is carried.
+    pub(super) const fn on_ballot(&mut self, ballot: Option<Ballot>) {
+        self.ballot = ballot;
+    }
+
+    /// Any node may have the key, or get it yet: somebody else has set it.
+    pub(crate) fn assume_everywhere(&mut self) {
+        self.inherited = true;
+        for entry in &mut self.entries {
+            entry.presence = Presence::Maybe;
+        }
+    }
+
+    /// Whatever is there is not ours to remove any more.
+    pub(crate) fn forget(&mut self) {
+        for entry in &mut self.entries {
+            entry.settle();
         }
     }
 
@@ -135,7 +172,8 @@ impl Ledger {
             .get(node)
             .is_some_and(|entry| match entry.removal {
                 Removal::AwaitingConnection | Removal::AwaitingFinish => true,
-                Removal::None | Removal::InFlight | Removal::RetryAt(_) => entry.straggler,
+                Removal::None | Removal::InFlight => entry.straggler.is_some(),
+                Removal::RetryAt(_) => entry.unfinished.is_some(),
                 Removal::Settled => false,
             })
     }
@@ -147,7 +185,7 @@ impl Ledger {
     /// An acquire or a heal has been submitted to this node.
     pub(crate) fn on_acquire_sent(&mut self, node: usize) {
         if let Some(entry) = self.entries.get_mut(node) {
-            entry.pending = true;
+            entry.pending = entry.pending.saturating_add(1);
         }
     }
 
@@ -156,16 +194,18 @@ impl Ledger {
         let Some(entry) = self.entries.get_mut(node) else {
             return;
         };
-        entry.pending = false;
+        entry.pending = entry.pending.saturating_sub(1);
         entry.carry(carrier);
-        entry.straggler |= vote == Vote::Unknown && matches!(carrier, Carrier::Broken(_));
+        if let Carrier::Broken(connection) = carrier {
+            entry.straggler = entry.straggler.max(Some(connection));
+        }
         entry.presence = match vote {
             Vote::Granted => Presence::Present,
             Vote::Unknown => Presence::Maybe,
-            _ if entry.straggler => Presence::Maybe,
-            Vote::Held { .. } | Vote::Stale { .. } | Vote::Refused(_) | Vote::Unsent(_) => {
-                Presence::Absent
-            }
+            _ if entry.straggler.is_some() => Presence::Maybe,
+            Vote::Held { .. } => Presence::Absent,
+            // As it was: a smaller ballot may have put it there.
+            Vote::Stale { .. } | Vote::Refused(_) | Vote::Unsent(_) => entry.presence,
         };
     }
 
@@ -176,9 +216,21 @@ impl Ledger {
             .is_some_and(|entry| !entry.is_possible())
     }
 
-    /// An extension of `ttl` has been submitted.
-    pub(crate) fn on_extension_sent(&mut self, ttl: Duration) {
+    /// An extension of `ttl` begins.
+    pub(crate) fn on_extension_begun(&mut self, ttl: Duration) {
         self.ttl = self.ttl.max(ttl);
+    }
+
+    /// An extension has been submitted to this node.
+    pub(crate) fn on_extension_sent(&mut self, node: usize) {
+        if let Some(entry) = self.entries.get_mut(node) {
+            entry.extensions = entry.extensions.saturating_add(1);
+        }
+    }
+
+    /// An extension was taken back before it was written.
+    pub(crate) fn on_extension_withdrawn(&mut self, node: usize) {
+        self.on_extension_reply(node, Vote::Unsent(Unsent::Decided), Carrier::NotWritten);
     }
 
     pub(crate) fn on_extension_reply(&mut self, node: usize, vote: Vote, carrier: Carrier) {
@@ -186,10 +238,13 @@ impl Ledger {
             return;
         };
         entry.carry(carrier);
+        let is_doubtful = entry.on_extension_over(carrier);
         match vote {
             Vote::Granted => entry.presence = Presence::Present,
-            // A straggler may still bring the key back.
-            Vote::Held { .. } | Vote::Stale { .. } if !entry.straggler && !entry.pending => {
+            // A straggler may still bring the key back, or has done so since.
+            Vote::Held { .. } | Vote::Stale { .. }
+                if !is_doubtful && entry.straggler.is_none() && entry.pending == 0 =>
+            {
                 entry.presence = Presence::Absent;
             }
             Vote::Held { .. }
@@ -202,12 +257,13 @@ impl Ledger {
 
     /// Begins the removal everywhere. A second call is a no-op.
     pub(crate) fn remove(&mut self, outbox: &mut dyn Outbox) {
+        let ballot = self.ballot;
         for (node, entry) in self.entries.iter_mut().enumerate() {
             if entry.removal != Removal::None {
                 continue;
             }
-            if entry.is_possible() {
-                entry.send_release(node, outbox);
+            if entry.is_possible() || self.inherited {
+                entry.send_release(node, ballot, outbox);
             } else {
                 entry.removal = Removal::Settled;
             }
@@ -222,7 +278,7 @@ impl Ledger {
         now: Moment,
         outbox: &mut dyn Outbox,
     ) {
-        let ttl = self.ttl;
+        let (ttl, ballot) = (self.ttl, self.ballot);
         let Some(entry) = self.entries.get_mut(node) else {
             return;
         };
@@ -241,17 +297,15 @@ impl Ledger {
             {
                 if !entry.overtaken {
                     entry.settle();
-                } else if entry.straggler {
+                } else if entry.straggler.is_some() {
                     entry.removal = Removal::AwaitingFinish;
                 } else {
-                    entry.send_release(node, outbox);
+                    entry.send_release(node, ballot, outbox);
                 }
             }
             Carrier::Answered(_) => {
                 // The server lives and will not: ask again until the key has expired by itself.
-                if !entry.straggler {
-                    entry.give_up_no_later_than(now.after(ttl));
-                }
+                entry.outlive(now, ttl);
                 entry.removal = Removal::RetryAt(now.after(RETRY));
             }
         }
@@ -264,25 +318,28 @@ impl Ledger {
         now: Moment,
         outbox: &mut dyn Outbox,
     ) {
-        let ttl = self.ttl;
+        let (ttl, ballot) = (self.ttl, self.ballot);
         let Some(entry) = self.entries.get_mut(node) else {
             return;
         };
         match news {
             News::Finished(through) => {
-                if entry.carrier.is_some_and(|carrier| carrier <= through) {
-                    entry.straggler = false;
-                    if entry.removal != Removal::None {
-                        entry.give_up_no_later_than(now.after(ttl));
-                    }
-                    if entry.removal == Removal::AwaitingFinish {
-                        entry.send_release(node, outbox);
-                    }
+                if entry.straggler.is_some() {
+                    entry.overtaken_extensions = entry.extensions;
+                }
+                for left in [&mut entry.straggler, &mut entry.unfinished] {
+                    *left = left.filter(|&connection| connection > through);
+                }
+                if entry.removal != Removal::None {
+                    entry.outlive(now, ttl);
+                }
+                if entry.removal == Removal::AwaitingFinish && entry.straggler.is_none() {
+                    entry.send_release(node, ballot, outbox);
                 }
             }
             News::Up => {
                 if entry.removal == Removal::AwaitingConnection {
-                    entry.send_release(node, outbox);
+                    entry.send_release(node, ballot, outbox);
                 }
             }
             News::Gone => {
@@ -294,6 +351,7 @@ impl Ledger {
     }
 
     pub(crate) fn on_deadline(&mut self, now: Moment, outbox: &mut dyn Outbox) {
+        let ballot = self.ballot;
         for (node, entry) in self.entries.iter_mut().enumerate() {
             if matches!(entry.removal, Removal::None | Removal::Settled) {
                 continue;
@@ -301,7 +359,7 @@ impl Ledger {
             if entry.give_up_at.is_some_and(|at| at <= now) {
                 entry.settle();
             } else if matches!(entry.removal, Removal::RetryAt(at) if at <= now) {
-                entry.send_release(node, outbox);
+                entry.send_release(node, ballot, outbox);
             }
         }
     }
@@ -309,7 +367,7 @@ impl Ledger {
 
 impl Entry {
     fn is_possible(&self) -> bool {
-        self.pending || self.presence != Presence::Absent
+        self.pending > 0 || self.presence != Presence::Absent
     }
 
     fn deadline(&self) -> Option<Moment> {
@@ -322,18 +380,45 @@ impl Entry {
     }
 
     fn carry(&mut self, carrier: Carrier) {
-        if let Carrier::Answered(connection) | Carrier::Broken(connection) = carrier {
-            self.carrier = self.carrier.max(Some(connection));
+        if let Carrier::Broken(connection) = carrier {
+            self.unfinished = self.unfinished.max(Some(connection));
+            self.give_up_at = None;
         }
     }
 
-    fn give_up_no_later_than(&mut self, at: Moment) {
-        self.give_up_at = Some(self.give_up_at.map_or(at, |earlier| earlier.min(at)));
+    /// An extension is not in flight any more. Is it doubtful that it found the key as it is now?
+    fn on_extension_over(&mut self, carrier: Carrier) -> bool {
+        let is_doubtful = self.overtaken_extensions > 0;
+        self.extensions = self.extensions.saturating_sub(1);
+        // What was not written is not the first of them, and there may be none left.
+        let others = if carrier == Carrier::NotWritten {
+            self.overtaken_extensions
+        } else {
+            self.overtaken_extensions.saturating_sub(1)
+        };
+        self.overtaken_extensions = others.min(self.extensions);
+        is_doubtful
     }
 
-    fn send_release(&mut self, node: usize, outbox: &mut dyn Outbox) {
-        self.overtaken = self.straggler;
-        self.removal = match outbox.submit(node, Command::Release) {
+    /// If nothing of ours is in flight or left on a broken connection, nothing is executed after
+    /// `now`: one ttl later the key has expired by itself.
+    fn outlive(&mut self, now: Moment, ttl: Duration) {
+        if self.unfinished.is_none() && self.pending == 0 && self.extensions == 0 {
+            let at = now.after(ttl);
+            self.give_up_at = Some(self.give_up_at.map_or(at, |earlier| earlier.min(at)));
+        }
+    }
+
+    /// Where something of ours is unanswered, a fenced lock's release is a tombstone: what comes
+    /// after it, however late, does nothing.
+    fn send_release(&mut self, node: usize, ballot: Option<Ballot>, outbox: &mut dyn Outbox) {
+        let unanswered = self.pending > 0 || self.straggler.is_some();
+        let (release, is_final) = match ballot {
+            Some(ballot) if unanswered => (Command::Tombstone { ballot }, true),
+            Some(_) | None => (Command::Release, false),
+        };
+        self.overtaken = self.straggler.is_some() && !is_final;
+        self.removal = match outbox.submit(node, release) {
             Ok(()) => Removal::InFlight,
             Err(_) => Removal::AwaitingConnection,
         };
@@ -341,7 +426,7 @@ impl Entry {
 
     fn settle(&mut self) {
         self.presence = Presence::Absent;
-        self.pending = false;
+        self.pending = 0;
         self.removal = Removal::Settled;
     }
 }

@@ -26,6 +26,8 @@
 )]
 
 pub(crate) mod backoff;
+pub(crate) mod ballot;
+pub(crate) mod balloting;
 pub(crate) mod extending;
 pub(crate) mod hold;
 #[cfg(feature = "testkit")]
@@ -33,9 +35,13 @@ pub(crate) mod keyspace;
 pub(crate) mod ledger;
 pub(crate) mod renewal;
 pub(crate) mod round;
+#[cfg(feature = "testkit")]
+pub(crate) mod rule;
 pub(crate) mod trust;
 pub(crate) mod validity;
 pub(crate) mod vote;
 
+#[cfg(test)]
+mod model;
 #[cfg(test)]
 mod tests;

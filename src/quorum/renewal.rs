@@ -88,7 +88,7 @@ impl Default for Renewal {
 
 /// Renewals that are due within one tick go out together.
 pub(crate) const TICK: Duration = Duration::from_millis(25);
-const FIRST_RETRY: Duration = Duration::from_millis(10);
+pub(crate) const FIRST_RETRY: Duration = Duration::from_millis(10);
 
 /// The renewals of one hold.
 #[derive(Clone, Debug)]

@@ -53,6 +53,11 @@ impl Round {
         }
     }
 
+    /// Sets the moment of the beginning anew, before the first vote.
+    pub(crate) const fn begin(&mut self, now: Moment) {
+        self.started_at = now;
+    }
+
     pub(crate) const fn started_at(&self) -> Moment {
         self.started_at
     }
@@ -119,6 +124,14 @@ impl Round {
     /// The round's time is up: what is pending can no longer win it.
     pub(crate) fn on_timeout(&mut self, now: Moment) -> Option<Verdict> {
         self.decide(now, true)
+    }
+
+    /// Would a quorum grant it, as far as is known, if only its ballot were larger?
+    pub(super) fn a_larger_ballot_could_win(&self) -> bool {
+        let stale = |cast: &&Cast| matches!(cast.vote, Some(Vote::Stale { .. }));
+        let stale = self.ballots.iter().filter(stale).count();
+        let possible = self.granted.saturating_add(self.pending);
+        stale > 0 && possible.saturating_add(stale) >= self.quorum
     }
 
     fn decide(&mut self, now: Moment, out_of_time: bool) -> Option<Verdict> {

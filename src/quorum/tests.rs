@@ -1,5 +1,8 @@
 //! A hold's whole life as tables: inputs, and the commands that must follow.
 
+mod ballots_at_random;
+mod fenced;
+
 use std::time::Duration;
 
 use super::hold::{Command, Hold, LossCause, Outbox, Reply, Terms};
@@ -16,13 +19,17 @@ const HELD: Vote = Vote::Held {
     ttl: None,
     fence: None,
 };
-const ACQUIRE: Command = Command::Acquire { ttl: TTL };
+const ACQUIRE: Command = Command::Acquire {
+    ttl: TTL,
+    ballot: None,
+};
 
 const TERMS: Terms = Terms {
     ttl: TTL,
     round_timeout: ROUND,
     renewal: Renewal::off(),
     jitter: 7,
+    ballot: None,
 };
 
 /// Records what is submitted; nodes can be down, and commands can still be unwritten.
@@ -31,6 +38,7 @@ struct Nodes {
     sent: Vec<(usize, Command)>,
     down: Vec<usize>,
     unwritten: Vec<usize>,
+    connecting: Vec<usize>,
     wakes: usize,
 }
 
@@ -56,6 +64,10 @@ impl Outbox for Nodes {
         }
         self.sent.push((node, command));
         Ok(())
+    }
+
+    fn is_up(&self, node: usize) -> bool {
+        !self.connecting.contains(&node)
     }
 
     fn withdraw(&mut self, node: usize, _command: Command) -> bool {
@@ -148,9 +160,10 @@ fn law_3_the_last_look_at_the_clock_is_the_callers() {
 }
 
 #[test]
-fn law_3_what_is_unwritten_at_the_verdict_is_withdrawn() {
+fn law_3_what_waits_for_a_handshake_at_the_verdict_is_withdrawn() {
     let mut nodes = Nodes {
         unwritten: vec![2],
+        connecting: vec![2],
         ..Nodes::default()
     };
     let mut hold = held(&mut nodes);
@@ -158,6 +171,27 @@ fn law_3_what_is_unwritten_at_the_verdict_is_withdrawn() {
     assert_eq!(shown[2], Some(Vote::Unsent(Unsent::Decided)));
     hold.release(LossCause::Released, at(2), &mut nodes);
     assert_eq!(nodes.releases(), [0, 1], "and owes no release");
+}
+
+#[test]
+fn a_won_lock_still_goes_to_the_nodes_that_are_up() {
+    let mut nodes = Nodes {
+        unwritten: vec![2],
+        ..Nodes::default()
+    };
+    let mut hold = held(&mut nodes);
+    assert_eq!(hold.round().votes().last(), Some((None, None)));
+    nodes.unwritten.clear();
+    hold.release(LossCause::Released, at(2), &mut nodes);
+    assert_eq!(nodes.releases(), [0, 1, 2]);
+
+    let mut nodes = Nodes {
+        unwritten: vec![2],
+        ..Nodes::default()
+    };
+    let mut hold = held(&mut nodes);
+    hold.release(LossCause::Released, at(2), &mut nodes);
+    assert_eq!(nodes.releases(), [0, 1], "unless it is over before that");
 }
 
 #[test]
@@ -305,6 +339,34 @@ fn law_4_a_straggler_is_outlived_also_if_its_end_comes_before_the_answer() {
 }
 
 #[test]
+fn law_4_a_straggler_is_outlived_also_if_an_extension_went_by_a_newer_connection() {
+    let mut nodes = Nodes::default();
+    let mut hold = held(&mut nodes);
+    hold.on_reply(2, ACQUIRE, broken(1), at(2), &mut nodes);
+    let second = Reply {
+        vote: HELD,
+        carrier: Carrier::Answered(ConnectionId(2)),
+        error: None,
+    };
+    let number = hold.extend(TTL, at(3000), ROUND, &mut nodes).unwrap();
+    let extend = Command::Extend {
+        ttl: TTL,
+        number,
+        ballot: None,
+    };
+    hold.on_reply(2, extend, second.clone(), at(3001), &mut nodes);
+    nodes.take();
+    hold.release(LossCause::Released, at(4000), &mut nodes);
+    assert_eq!(nodes.releases(), [0, 1, 2]);
+    hold.on_reply(2, Command::Release, second.clone(), at(4001), &mut nodes);
+    assert!(hold.needs_news(2), "the first connection may yet deliver");
+    hold.on_news(2, News::Finished(FIRST), at(4001), &mut nodes);
+    assert_eq!(nodes.releases(), [2], "it is the acquire's that must end");
+    hold.on_reply(2, Command::Release, second, at(4002), &mut nodes);
+    assert_eq!(hold.owed().collect::<Vec<_>>(), [0, 1]);
+}
+
+#[test]
 fn law_4_a_debt_ends_one_ttl_after_its_connection_is_finished() {
     let mut nodes = Nodes::default();
     let mut hold = started(&mut nodes, 1);
@@ -348,6 +410,99 @@ fn law_4_a_refused_release_is_asked_for_again() {
 }
 
 #[test]
+fn law_4_a_refused_release_is_asked_for_until_no_extension_can_lengthen_the_key() {
+    let mut nodes = Nodes::default();
+    let mut hold = started(&mut nodes, 1);
+    votes(&mut hold, &mut nodes, &[(0, Vote::Granted)]);
+    let number = hold.extend(TTL, at(3000), ROUND, &mut nodes).unwrap();
+    let extend = Command::Extend {
+        ttl: TTL,
+        number,
+        ballot: None,
+    };
+    hold.on_reply(0, extend, broken(1), at(3001), &mut nodes);
+    hold.release(LossCause::Released, at(4000), &mut nodes);
+    let refused = Reply {
+        vote: Vote::Refused(Refusal::Busy),
+        carrier: Carrier::Answered(ConnectionId(2)),
+        error: None,
+    };
+    hold.on_reply(0, Command::Release, refused, at(4001), &mut nodes);
+    assert!(hold.needs_news(0), "the first connection may yet deliver");
+    nodes.down = vec![0];
+    hold.on_deadline(at(60_000), &mut nodes);
+    assert!(!hold.is_settled());
+    hold.on_news(0, News::Finished(FIRST), at(60_000), &mut nodes);
+    hold.on_deadline(at(69_999), &mut nodes);
+    assert!(!hold.is_settled());
+    hold.on_deadline(at(70_000), &mut nodes);
+    assert!(hold.is_settled());
+}
+
+#[test]
+fn law_4_a_debt_is_not_given_up_while_an_extension_is_in_flight() {
+    let mut nodes = Nodes::default();
+    let mut hold = started(&mut nodes, 1);
+    votes(&mut hold, &mut nodes, &[(0, Vote::Granted)]);
+    let number = hold.extend(TTL, at(3000), ROUND, &mut nodes).unwrap();
+    let extend = Command::Extend {
+        ttl: TTL,
+        number,
+        ballot: None,
+    };
+    // The second connection has just ended; the extension's answer is on its way to the hold.
+    nodes.down = vec![0];
+    hold.release(LossCause::Released, at(4000), &mut nodes);
+    hold.on_news(0, News::Finished(FIRST), at(4000), &mut nodes);
+    hold.on_deadline(at(60_000), &mut nodes);
+    assert!(!hold.is_settled());
+    hold.on_reply(0, extend, broken(2), at(60_000), &mut nodes);
+    hold.on_news(0, News::Finished(ConnectionId(2)), at(60_000), &mut nodes);
+    hold.on_deadline(at(70_000), &mut nodes);
+    assert!(hold.is_settled());
+}
+
+#[test]
+fn law_4_an_extension_that_a_straggler_may_have_overtaken_proves_no_absence() {
+    let mut nodes = Nodes::default();
+    let mut hold = held(&mut nodes);
+    hold.on_reply(2, ACQUIRE, broken(1), at(2), &mut nodes);
+    let number = hold.extend(TTL, at(3000), ROUND, &mut nodes).unwrap();
+    let extend = Command::Extend {
+        ttl: TTL,
+        number,
+        ballot: None,
+    };
+    nodes.take();
+    // The extension finds no key, the straggler sets it, and only then the answer comes.
+    hold.on_news(2, News::Finished(FIRST), at(3001), &mut nodes);
+    let second = |vote| Reply {
+        vote,
+        carrier: Carrier::Answered(ConnectionId(2)),
+        error: None,
+    };
+    hold.on_reply(2, extend, second(HELD), at(3002), &mut nodes);
+    for node in [0, 1] {
+        hold.on_reply(node, extend, answered(Vote::Granted), at(3002), &mut nodes);
+    }
+    assert_eq!(nodes.take(), [], "nothing to heal");
+    // The next one is sent after the straggler's end: its answer counts.
+    let mut next = hold.clone();
+    hold.release(LossCause::Released, at(4000), &mut nodes);
+    assert_eq!(nodes.releases(), [0, 1, 2]);
+    let number = next.extend(TTL, at(6000), ROUND, &mut nodes).unwrap();
+    let extend = Command::Extend {
+        ttl: TTL,
+        number,
+        ballot: None,
+    };
+    nodes.take();
+    next.on_reply(2, extend, second(HELD), at(6001), &mut nodes);
+    next.release(LossCause::Released, at(7000), &mut nodes);
+    assert_eq!(nodes.releases(), [0, 1]);
+}
+
+#[test]
 fn law_4_a_vote_that_comes_after_the_verdict_is_looked_after() {
     let mut nodes = Nodes::default();
     let mut hold = held(&mut nodes);
@@ -386,7 +541,11 @@ fn law_5_an_extension_counts_from_its_own_start_and_only_before_the_loss() {
     let mut nodes = Nodes::default();
     let mut hold = held(&mut nodes);
     let number = hold.extend(TTL, at(3000), ROUND, &mut nodes).unwrap();
-    let extend = Command::Extend { ttl: TTL, number };
+    let extend = Command::Extend {
+        ttl: TTL,
+        number,
+        ballot: None,
+    };
     assert_eq!(nodes.take(), [(0, extend), (1, extend), (2, extend)]);
     hold.on_reply(0, extend, answered(Vote::Granted), at(3001), &mut nodes);
     assert_eq!(hold.valid_until(), at(9898));
@@ -396,7 +555,11 @@ fn law_5_an_extension_counts_from_its_own_start_and_only_before_the_loss() {
 
     let mut late = held(&mut nodes);
     let number = late.extend(TTL, at(9800), ROUND, &mut nodes).unwrap();
-    let extend = Command::Extend { ttl: TTL, number };
+    let extend = Command::Extend {
+        ttl: TTL,
+        number,
+        ballot: None,
+    };
     for node in [0, 1] {
         late.on_reply(node, extend, answered(Vote::Granted), at(9897), &mut nodes);
     }
@@ -410,7 +573,11 @@ fn law_5_too_few_nodes_with_the_key_are_a_loss_at_once() {
     let mut hold = held(&mut nodes);
     hold.on_reply(2, ACQUIRE, answered(HELD), at(2), &mut nodes);
     let number = hold.extend(TTL, at(3000), ROUND, &mut nodes).unwrap();
-    let extend = Command::Extend { ttl: TTL, number };
+    let extend = Command::Extend {
+        ttl: TTL,
+        number,
+        ballot: None,
+    };
     nodes.take();
     hold.on_reply(2, extend, answered(HELD), at(3001), &mut nodes);
     assert_eq!(hold.loss(at(3001)), None);
@@ -431,7 +598,11 @@ fn law_5_an_extension_without_replies_is_no_loss() {
     assert_eq!((hold.loss(at(4000)), hold.valid_until()), (None, at(9898)));
     // A reply of the old extension does not count for the next.
     let next = hold.extend(TTL, at(5000), ROUND, &mut nodes).unwrap();
-    let old = Command::Extend { ttl: TTL, number };
+    let old = Command::Extend {
+        ttl: TTL,
+        number,
+        ballot: None,
+    };
     for node in [0, 1, 2] {
         hold.on_reply(node, old, answered(Vote::Granted), at(5001), &mut nodes);
     }
@@ -466,7 +637,11 @@ fn a_release_overtakes_no_extension_and_ends_it() {
     );
     assert!(!hold.is_extending());
     for node in [0, 1] {
-        let extend = Command::Extend { ttl: TTL, number };
+        let extend = Command::Extend {
+            ttl: TTL,
+            number,
+            ballot: None,
+        };
         hold.on_reply(node, extend, answered(Vote::Granted), at(3002), &mut nodes);
     }
     assert_eq!(hold.loss(at(3002)), Some(LossCause::Released));
@@ -505,10 +680,7 @@ fn a_release_is_confirmed_when_no_quorum_can_hold_the_key() {
 
 #[test]
 fn callers_are_woken_once_when_a_release_is_confirmed_by_whatever_answer() {
-    for last in [
-        (1, Command::Release, Vote::Granted),
-        (2, Command::Acquire { ttl: TTL }, HELD),
-    ] {
+    for last in [(1, Command::Release, Vote::Granted), (2, ACQUIRE, HELD)] {
         let mut nodes = Nodes::default();
         let mut hold = started(&mut nodes, 3);
         votes(
@@ -649,7 +821,10 @@ fn a_renewal_waits_for_the_extension_in_flight() {
 fn a_confirmed_renewal_heals_the_nodes_that_lack_the_key() {
     let mut nodes = Nodes::default();
     let mut hold = renewed_every_two_seconds(&mut nodes, None);
-    let heal = Command::Heal { ttl: TTL };
+    let heal = Command::Heal {
+        ttl: TTL,
+        ballot: None,
+    };
     // A node that lacks it answers first: nothing, before a quorum is found.
     let (command, due) = renew(&mut hold, &mut nodes);
     hold.on_reply(2, command, answered(HELD), due, &mut nodes);
@@ -774,5 +949,105 @@ fn a_node_with_a_straggler_is_healed_once_it_is_outlived() {
     for (node, vote) in [(0, Vote::Granted), (1, Vote::Granted), (2, HELD)] {
         hold.on_reply(node, command, answered(vote), due, &mut nodes);
     }
-    assert_eq!(nodes.take(), [(2, Command::Heal { ttl: TTL })]);
+    assert_eq!(
+        nodes.take(),
+        [(
+            2,
+            Command::Heal {
+                ttl: TTL,
+                ballot: None
+            }
+        )]
+    );
+}
+
+/// Attached to a lock that another client has set on three nodes.
+fn attaching(nodes: &mut Nodes) -> (Hold, Command) {
+    let mut hold = Hold::new(3, &TERMS);
+    hold.attach(at(0), nodes);
+    let sent = nodes.take();
+    let extend = Command::Extend {
+        ttl: TTL,
+        number: 0,
+        ballot: None,
+    };
+    assert_eq!(sent, [(0, extend), (1, extend), (2, extend)]);
+    (hold, extend)
+}
+
+#[test]
+fn an_attached_lock_is_valid_from_its_own_send_and_released_everywhere() {
+    let mut nodes = Nodes::default();
+    let (mut hold, extend) = attaching(&mut nodes);
+    for (node, vote) in [(0, Vote::Granted), (1, HELD), (2, Vote::Granted)] {
+        hold.on_reply(node, extend, answered(vote), at(5), &mut nodes);
+    }
+    assert_eq!(hold.take(at(5), &mut nodes), Some(Verdict::Won));
+    assert_eq!(hold.valid_until(), at(9898));
+    assert_eq!(nodes.take(), [], "no healing by what another has set");
+    hold.release(LossCause::Released, at(6), &mut nodes);
+    assert_eq!(nodes.releases(), [0, 1, 2]);
+}
+
+#[test]
+fn a_failed_attachment_leaves_the_lock_alone() {
+    for (votes, verdict) in [
+        ([HELD, HELD], Verdict::Contended),
+        ([Vote::Unsent(Unsent::NotConnected); 2], Verdict::NoQuorum),
+    ] {
+        let mut nodes = Nodes::default();
+        let (mut hold, extend) = attaching(&mut nodes);
+        for (node, vote) in votes.into_iter().enumerate() {
+            hold.on_reply(node, extend, answered(vote), at(5), &mut nodes);
+        }
+        assert_eq!(hold.take(at(5), &mut nodes), Some(verdict));
+        assert_eq!(nodes.take(), []);
+        assert!(hold.is_settled());
+    }
+    let mut nodes = Nodes::default();
+    let (mut hold, extend) = attaching(&mut nodes);
+    hold.release(LossCause::Released, at(1), &mut nodes);
+    hold.on_reply(0, extend, answered(Vote::Granted), at(2), &mut nodes);
+    assert_eq!(nodes.take(), [], "a dropped one too");
+    assert!(hold.is_settled());
+}
+
+#[test]
+fn a_detached_lock_owes_nothing_and_is_renewed_no_more() {
+    let mut nodes = Nodes::default();
+    let mut hold = renewed_every_two_seconds(&mut nodes, None);
+    assert_eq!(hold.detach(at(100), &mut nodes), Some(TTL));
+    assert_eq!(nodes.take(), []);
+    assert!(hold.is_settled());
+    assert_eq!(
+        (hold.next_deadline(), hold.loss(at(100))),
+        (None, Some(LossCause::Detached))
+    );
+    assert_eq!(hold.detach(at(101), &mut nodes), None);
+    let mut late = renewed_every_two_seconds(&mut nodes, None);
+    assert_eq!(
+        late.detach(at(9897), &mut nodes),
+        None,
+        "a lost lock cannot be handed on"
+    );
+}
+
+#[test]
+fn a_disowned_lock_is_released_everywhere() {
+    // What is not written yet can be withdrawn: there was no acquire.
+    let mut nodes = Nodes {
+        unwritten: vec![0, 1, 2],
+        ..Nodes::default()
+    };
+    let mut hold = Hold::new(3, &TERMS);
+    hold.disown(at(0), &mut nodes);
+    assert_eq!(nodes.releases(), [0, 1, 2]);
+    assert!(!hold.removal().confirmed);
+    for (node, vote) in [(0, Vote::Granted), (1, HELD)] {
+        hold.on_reply(node, Command::Release, answered(vote), at(1), &mut nodes);
+    }
+    assert_eq!(
+        (hold.removal().confirmed, hold.removal().deleted),
+        (true, 1)
+    );
 }

@@ -12,13 +12,13 @@ pub enum Vote {
     Granted,
     /// Somebody else's key is there; to an extension or a release: ours is not.
     Held {
-        /// How long the other key still lives, as far as the node told; in this version, never.
+        /// How long the other key still lives, as far as the node told: only to a fenced command.
         ttl: Option<Duration>,
-        /// The largest ballot the node has accepted, as far as the node told; in this version, never.
+        /// The largest ballot the node has accepted, as far as the node told: only to a fenced command.
         fence: Option<u64>,
     },
-    /// The lock is free, but the ballot is not larger than one the node has accepted. Does not occur
-    /// in this version, which has no ballots.
+    /// Nobody else's key is there, but the ballot is not larger than one the node has accepted. Only
+    /// a fenced command is answered so.
     Stale {
         /// The largest ballot the node has accepted.
         fence: u64,
@@ -37,6 +37,15 @@ impl Vote {
     #[must_use]
     pub const fn is_contention(self) -> bool {
         matches!(self, Self::Held { .. } | Self::Stale { .. })
+    }
+
+    /// The largest ballot that the node has accepted, as far as it told.
+    pub(crate) const fn fence(self) -> Option<u64> {
+        match self {
+            Self::Held { fence, .. } => fence,
+            Self::Stale { fence } => Some(fence),
+            Self::Granted | Self::Refused(_) | Self::Unsent(_) | Self::Unknown => None,
+        }
     }
 }
 

@@ -21,7 +21,7 @@ const TASKS: usize = 8;
 /// Longer than the test: only a release ends a key, and an orphan stops everybody.
 const TTL: Duration = Duration::from_secs(60);
 
-fn hurt(proxy: &Proxy, rng: &mut StdRng) {
+async fn hurt(proxy: &Proxy, rng: &mut StdRng) {
     match rng.random_range(0..9) {
         0 => proxy.cut(),
         1 => proxy.cut_clients(),
@@ -29,8 +29,9 @@ fn hurt(proxy: &Proxy, rng: &mut StdRng) {
         3 => proxy.drop_replies(),
         4 => proxy.inject(Scope::Open, Direction::Requests, Fault::Hold),
         5 => {
-            // What was held is delivered when the link heals, perhaps after its client has gone.
+            // What is held is delivered when the link heals, after its client has gone elsewhere.
             proxy.inject(Scope::Open, Direction::Requests, Fault::Hold);
+            tokio::time::sleep(ms(rng.random_range(1..60))).await;
             proxy.cut_clients();
         }
         6 => {
@@ -82,7 +83,7 @@ fn chaos_loses_no_update_and_leaves_no_key() {
         let began = Instant::now();
         while began.elapsed() < LASTS {
             let victim = rng.random_range(0..nodes.proxies.len());
-            hurt(&nodes.proxies[victim], &mut rng);
+            hurt(&nodes.proxies[victim], &mut rng).await;
             tokio::time::sleep(ms(rng.random_range(1..150))).await;
             // A link in three is healthy again, lest nothing ever happens.
             let cured = rng.random_range(0..nodes.proxies.len());

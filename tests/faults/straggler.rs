@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 
 use redis::aio::MultiplexedConnection;
 use redis::{Client, Script};
-use redlock_quorum::testkit::fleet::{Fleet, Server};
+use redlock_quorum::testkit::fleet::{Flavor, Fleet, Options, Server};
 use redlock_quorum::testkit::proxy::{Direction, Fault, Scope};
-use redlock_quorum::{Redlock, Unsent, Vote};
+use redlock_quorum::{Guard, Redlock, Unsent, Vote};
 
 use crate::support::{
     Proxied, ask, builder, eventually, eventually_within, fleet, info, keys_expired, lock_keys, ms,
@@ -80,13 +80,14 @@ fn sets(server: &Server) -> u64 {
     calls.split(',').next().unwrap().parse().unwrap()
 }
 
-/// Acquires by the votes of the other nodes, with one `SET` on its way to the first, and releases.
-async fn one_cycle(redlock: &Redlock) {
-    let mut sent = false;
-    while !sent {
+/// Acquires by the votes of the other nodes, with one `SET` on its way to the first.
+async fn acquire_with_one_sent(redlock: &Redlock) -> Guard {
+    loop {
         let guard = redlock.try_acquire(OURS).await.unwrap();
         // What the others' votes have overtaken is taken back; what is pending is written.
-        sent = vote(&guard.tally(), 0).is_none();
+        if vote(&guard.tally(), 0).is_none() {
+            return guard;
+        }
         guard.release().await.unwrap();
     }
 }
@@ -113,7 +114,8 @@ fn law_4_a_release_follows_an_unknown_vote() {
 
         // The naive form: what did not answer is not released.
         assert_eq!(naive.acquire(TTL).await, None);
-        one_cycle(&redlock).await;
+        let guard = acquire_with_one_sent(&redlock).await;
+        guard.release().await.unwrap();
 
         nodes.proxies[0].resume().unwrap();
         eventually("both late SETs arrive", async || {
@@ -125,9 +127,18 @@ fn law_4_a_release_follows_an_unknown_vote() {
     });
 }
 
+/// When the client gives up a connection, and when its release is submitted.
+#[derive(Clone, Copy, PartialEq)]
+enum Order {
+    /// The release waits behind the `SET`, on the connection that is given up.
+    ReleaseFirst,
+    /// The release is sent over the new connection only: nothing but the `SET` is on the old one.
+    BreakFirst,
+}
+
 /// Holds back one connection, makes the client move to a new one, and delivers then.
-async fn hold_one_connection(cut: bool) {
-    let nodes = Proxied::start(3);
+async fn hold_one_connection(flavor: &Flavor, cut: bool, order: Order) {
+    let nodes = Proxied::of(flavor, 3, &Options::new());
     let proxy = &nodes.proxies[0];
     let redlock = nodes.builder().ttl(TTL).build().unwrap();
     warm_up(&redlock).await;
@@ -135,14 +146,26 @@ async fn hold_one_connection(cut: bool) {
     proxy.inject(Scope::Open, Direction::Requests, Fault::Hold);
 
     assert_eq!(naive.acquire(TTL).await, None);
-    one_cycle(&redlock).await;
+    let mut guard = Some(acquire_with_one_sent(&redlock).await);
+    if order == Order::ReleaseFirst {
+        guard.take().unwrap().release().await.unwrap();
+    }
     // The naive form: the release goes over a second connection.
     assert_eq!(naive.release_anew().await, Some(0));
     if cut {
         proxy.cut_clients();
     }
     warm_up(&redlock).await;
-    assert_eq!(lock_keys(&nodes.fleet[0]), [""; 0], "nothing has arrived");
+    if let Some(guard) = guard {
+        assert_eq!(guard.loss(), None);
+        guard.release().await.unwrap();
+        // What is granted after it on the new connection shows that it has been executed.
+        warm_up(&redlock).await;
+    }
+    eventually("nothing has arrived at the first node", async || {
+        lock_keys(&nodes.fleet[0]).is_empty()
+    })
+    .await;
 
     proxy.resume().unwrap();
     only_the_naive_key_is_left(&nodes.fleet).await;
@@ -155,14 +178,22 @@ async fn hold_one_connection(cut: bool) {
     assert!(redlock.close(TTL).await.is_complete());
 }
 
+async fn hold_one_connection_of_every_flavor(cut: bool) {
+    for flavor in Flavor::available() {
+        for order in [Order::ReleaseFirst, Order::BreakFirst] {
+            hold_one_connection(&flavor, cut, order).await;
+        }
+    }
+}
+
 #[test]
 fn law_4_a_broken_connection_is_finished_before_the_release_counts() {
-    run(hold_one_connection(true));
+    run(hold_one_connection_of_every_flavor(true));
 }
 
 #[test]
 fn law_4_a_silent_connection_is_finished_before_the_release_counts() {
-    run(hold_one_connection(false));
+    run(hold_one_connection_of_every_flavor(false));
 }
 
 #[test]
@@ -178,26 +209,28 @@ fn law_4_the_ttl_of_a_straggler_counts_from_its_arrival() {
 
         let sent = Instant::now();
         assert_eq!(naive.acquire(TTL).await, None);
-        one_cycle(&redlock).await;
+        let guard = acquire_with_one_sent(&redlock).await;
+        eventually("the connection is given up", async || {
+            let other = redlock.try_acquire("other").await.unwrap();
+            vote(&other.tally(), 0) == Some(Vote::Unsent(Unsent::NotConnected))
+        })
+        .await;
+        guard.release().await.unwrap();
+        let released = Instant::now();
         // The naive form: one ttl after it was sent, nothing can be there any more.
         while sent.elapsed() < TTL {
             assert_eq!(naive.release_anew().await, None);
         }
-        let given_up = redlock.try_acquire("other").await.unwrap();
-        assert_eq!(
-            vote(&given_up.tally(), 0),
-            Some(Vote::Unsent(Unsent::NotConnected)),
-            "the connection has been given up"
-        );
-        given_up.release().await.unwrap();
+        // Nor one ttl after the release.
+        tokio::time::sleep((TTL + ms(100)).saturating_sub(released.elapsed())).await;
 
         nodes[0].thaw().unwrap();
         eventually("the naive client's SET arrives", async || {
             text(&nodes[0], &["GET", NAIVE]).is_some()
         })
         .await;
-        warm_up(&redlock).await;
         only_the_naive_key_is_left(&nodes).await;
+        warm_up(&redlock).await;
         assert!(redlock.close(TTL).await.is_complete());
     });
 }
@@ -282,24 +315,26 @@ fn with_user(rules: &str) -> (Proxied, Vec<String>) {
 async fn kill_is_denied(rules: &str) {
     let (nodes, urls) = with_user(rules);
     let proxy = &nodes.proxies[0];
-    let redlock = builder(urls).ttl(TTL).build().unwrap();
+    let redlock = builder(urls)
+        .ttl(TTL)
+        .round_timeout(TTL / 2)
+        .build()
+        .unwrap();
     warm_up(&redlock).await;
     let mut naive = Naive::connect(&proxy.url()).await;
     let before = sets(&nodes.fleet[0]);
     proxy.inject(Scope::Open, Direction::Requests, Fault::Hold);
 
     assert_eq!(naive.acquire(TTL).await, None);
-    one_cycle(&redlock).await;
+    let guard = acquire_with_one_sent(&redlock).await;
     assert_eq!(naive.release_anew().await, Some(0));
-    let accepted = proxy.stats().accepted;
     proxy.cut_clients();
-    eventually("the client connects again", async || {
-        proxy.stats().accepted > accepted
-    })
-    .await;
-    eventually("the node is used again", async || {
-        let guard = redlock.try_acquire("other").await.unwrap();
-        vote(&guard.tally(), 0) == Some(Vote::Granted)
+    warm_up(&redlock).await;
+    guard.release().await.unwrap();
+    // What is granted after it on the new connection shows that it has been executed.
+    warm_up(&redlock).await;
+    eventually("nothing has arrived at the first node", async || {
+        lock_keys(&nodes.fleet[0]).is_empty()
     })
     .await;
     let others = sets(&nodes.fleet[0]) - before;

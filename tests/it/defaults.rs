@@ -67,8 +67,12 @@ fn the_table_of_defaults_is_true() {
             told(defaults::CONNECTION_REPLACED_AFTER),
         ),
         ("RELEASE_RETRY", told(defaults::RELEASE_RETRY)),
+        ("renewal_interval", "ttl/3, give or take a tenth".to_owned()),
+        ("RENEWAL_TICK", told(defaults::RENEWAL_TICK)),
+        ("RENEWAL_RETRY", told(defaults::RENEWAL_RETRY)),
         ("CLOCK_LOOK", told(defaults::CLOCK_LOOK)),
         ("MAX_UNANSWERED", grouped(defaults::MAX_UNANSWERED)),
+        ("SHORTEST_FENCE_TTL", told(defaults::SHORTEST_FENCE_TTL)),
         ("MAX_DEBTS", grouped(defaults::MAX_DEBTS)),
         ("MAX_NODES", grouped(defaults::MAX_NODES)),
         (
@@ -78,6 +82,7 @@ fn the_table_of_defaults_is_true() {
     ]
     .map(|(name, value)| (name.to_owned(), value));
     assert_eq!(table(), expected);
+    assert_eq!(defaults::renewal_interval(9 * second), 3 * second);
     let quarantine = |max_ttl| told(defaults::quarantine(max_ttl));
     assert_eq!(quarantine(defaults::MAX_TTL), "61600 ms");
     assert_eq!(quarantine(100 * second), "102 s");
@@ -118,5 +123,8 @@ fn a_client_without_settings_has_the_defaults() {
     }
     let shown = format!(" wait: For({:?}),", defaults::WAIT);
     assert!(settings.contains(&shown), "{shown} in {settings}");
-    assert!(settings.contains(" round_timeout: None "), "{settings}");
+    assert!(
+        settings.contains(" round_timeout: None, fenced: false "),
+        "{settings}"
+    );
 }

@@ -13,6 +13,10 @@ mod conformance;
 #[cfg(test)]
 mod events;
 #[cfg(test)]
+mod fencing;
+#[cfg(test)]
+mod ladder;
+#[cfg(test)]
 mod lazy;
 #[cfg(test)]
 mod load;
@@ -23,3 +27,6 @@ mod pottery;
 #[cfg(test)]
 #[path = "../support/mod.rs"]
 mod support;
+#[cfg(test)]
+#[cfg(feature = "tls-rustls")]
+mod tls;

@@ -98,11 +98,11 @@ pub(crate) struct Proxied {
 
 impl Proxied {
     pub(crate) fn start(nodes: usize) -> Self {
-        Self::with(nodes, &Options::new())
+        Self::of(&flavor(), nodes, &Options::new())
     }
 
-    pub(crate) fn with(nodes: usize, options: &Options) -> Self {
-        let fleet = Fleet::with(&flavor(), nodes, options).expect("servers start");
+    pub(crate) fn of(flavor: &Flavor, nodes: usize, options: &Options) -> Self {
+        let fleet = Fleet::with(flavor, nodes, options).expect("servers start");
         let proxies = fleet
             .iter()
             .map(|server| Proxy::start(([127, 0, 0, 1], server.port()).into()).unwrap())

@@ -259,7 +259,7 @@ impl Driver {
                         finish_at = None;
                         self.finished(Some(id));
                     }
-                    match breaker.poll(now) {
+                    match breaker.poll(deadline.unwrap_or(now), now) {
                         Due::Nothing => {}
                         Due::Open => self.link(Link::ReleasesOnly(Unsent::BreakerOpen), Some("no answer")),
                         Due::Replace => return Some(failure("no answer")),

@@ -23,13 +23,13 @@ pub struct Commands {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum CommandKind {
-    /// `SET key token NX PX ttl`
+    /// `SET key token NX PX ttl`, or the same with a ballot.
     Acquire,
     /// Compare, and set a longer ttl.
     Extend,
     /// As `Acquire`, for a lock that is held.
     Heal,
-    /// Compare, and delete.
+    /// Compare, and delete; with a tombstone or without.
     Release,
 }
 
@@ -64,7 +64,7 @@ impl Executed {
             Command::Acquire { .. } => CommandKind::Acquire,
             Command::Heal { .. } => CommandKind::Heal,
             Command::Extend { .. } => CommandKind::Extend,
-            Command::Release => CommandKind::Release,
+            Command::Release | Command::Tombstone { .. } => CommandKind::Release,
         };
         let took_effect = applied == Some(Vote::Granted);
         Self {

@@ -147,7 +147,7 @@ impl Process {
             Command::Acquire { .. } => &mut self.commands.acquire,
             Command::Heal { .. } => &mut self.commands.heal,
             Command::Extend { .. } => &mut self.commands.extend,
-            Command::Release => &mut self.commands.release,
+            Command::Release | Command::Tombstone { .. } => &mut self.commands.release,
         };
         *count = count.saturating_add(1);
         let refusal = self

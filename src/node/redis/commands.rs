@@ -2,8 +2,10 @@
 
 use std::sync::{Arc, LazyLock};
 
-use redis::{Cmd, Script, ServerError, ServerErrorKind, Value};
+use redis::{Cmd, Script, ServerError, Value};
 
+use super::fenced;
+use super::ladder::{self, Form};
 use crate::node::Request;
 use crate::quorum::hold::Command;
 use crate::quorum::vote::{Refusal, Vote};
@@ -14,17 +16,13 @@ pub(super) static EXTEND: LazyLock<Script> = LazyLock::new(|| Script::new(EXTEND
 pub(super) const RELEASE_TEXT: &str = include_str!("scripts/release.lua");
 pub(super) const EXTEND_TEXT: &str = include_str!("scripts/extend.lua");
 
-/// How a script is named to the server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
-    Hash,
-    /// The server did not know the hash.
-    Text,
-}
-
+/// A request as one command. (A transaction is more: see [`super::transaction`].)
 pub(super) fn command(request: &Request, form: Form) -> Cmd {
+    if let Some(cmd) = fenced::command(request, form).or_else(|| ladder::native(request, form)) {
+        return cmd;
+    }
     match request.command() {
-        Command::Acquire { ttl } | Command::Heal { ttl } => {
+        Command::Acquire { ttl, .. } | Command::Heal { ttl, .. } => {
             let mut cmd = Cmd::with_capacity(6, 128);
             cmd.arg("SET")
                 .arg(request.key())
@@ -39,26 +37,25 @@ pub(super) fn command(request: &Request, form: Form) -> Cmd {
             cmd.arg(millis(ttl));
             cmd
         }
-        Command::Release => script(&RELEASE, RELEASE_TEXT, form, request),
+        Command::Release | Command::Tombstone { .. } => {
+            script(&RELEASE, RELEASE_TEXT, form, request)
+        }
     }
 }
 
 fn script(script: &Script, text: &str, form: Form, request: &Request) -> Cmd {
     let mut cmd = Cmd::with_capacity(6, 192);
-    match form {
-        Form::Hash => cmd.arg("EVALSHA").arg(script.get_hash()),
-        Form::Text => cmd.arg("EVAL").arg(text),
-    };
+    if form == Form::Text {
+        cmd.arg("EVAL").arg(text);
+    } else {
+        cmd.arg("EVALSHA").arg(script.get_hash());
+    }
     cmd.arg(1).arg(request.key()).arg(request.token());
     cmd
 }
 
-fn millis(ttl: std::time::Duration) -> u64 {
+pub(super) fn millis(ttl: std::time::Duration) -> u64 {
     u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX)
-}
-
-pub(super) fn is_unknown_script(value: &Value) -> bool {
-    matches!(value, Value::ServerError(error) if error.kind() == Some(ServerErrorKind::NoScript))
 }
 
 /// What the server's reply to this request means.
@@ -67,21 +64,36 @@ pub(super) fn vote(request: &Request, reply: &Value) -> (Vote, Option<Arc<str>>)
         ttl: None,
         fence: None,
     };
-    let is_acquire = matches!(
-        request.command(),
-        Command::Acquire { .. } | Command::Heal { .. }
-    );
-    match (is_acquire, reply) {
-        (true, Value::Okay) | (false, Value::Int(1)) => (Vote::Granted, None),
-        (true, Value::Nil) | (false, Value::Int(0)) => (NOT_OURS, None),
+    if let Some(vote) = fenced::vote(request, reply) {
+        return (vote, None);
+    }
+    let command = request.command();
+    let is_acquire = matches!(command, Command::Acquire { .. } | Command::Heal { .. });
+    // An extension is a `SET` in one of its forms.
+    let is_set = !command.is_release();
+    match (is_set, reply) {
+        (true, Value::Okay) => (Vote::Granted, None),
+        (true, Value::Nil) => (NOT_OURS, None),
+        (_, Value::Int(1)) if !is_acquire => (Vote::Granted, None),
+        (_, Value::Int(0)) if !is_acquire => (NOT_OURS, None),
         (_, Value::ServerError(error)) => match Refusal::from_code(error.code()) {
             // Whatever it is, it is no lock of ours.
             Some(Refusal::WrongType) if !is_acquire => (NOT_OURS, None),
-            Some(refusal) => (Vote::Refused(refusal), Some(text(error, request.token()))),
+            Some(refusal) => {
+                let text = text(error, request.token());
+                (
+                    Vote::Refused(refusal),
+                    Some(fenced::explain(request, refusal, text)),
+                )
+            }
             None => (Vote::Unknown, Some(text(error, request.token()))),
         },
-        _ => (Vote::Unknown, Some("unexpected reply".into())),
+        _ => unexpected(),
     }
+}
+
+pub(super) fn unexpected() -> (Vote, Option<Arc<str>>) {
+    (Vote::Unknown, Some("unexpected reply".into()))
 }
 
 /// One line; servers repeat a command's arguments in some errors, and the token is a secret.

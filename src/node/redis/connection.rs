@@ -8,6 +8,7 @@ use redis::{AsyncConnectionConfig, Client, PushInfo, PushKind, RedisError};
 use tokio::sync::{Notify, mpsc};
 
 use super::handshake::{self, Facts};
+use super::ladder::Ladder;
 use super::marker::Marking;
 use crate::node::gate::{Gate, MAX_UNANSWERED};
 use crate::node::vigil::Vigil;
@@ -56,6 +57,8 @@ pub(super) struct Carried {
     id: ConnectionId,
     client_id: Option<i64>,
     run_id: Option<Arc<str>>,
+    /// It may have carried extensions that must not be executed after those of a newer one.
+    may_shorten: bool,
 }
 
 /// A connection that may serve.
@@ -66,6 +69,7 @@ pub(super) struct Live {
     pub(super) closed: Arc<Notify>,
     /// When the older connections count as finished without the server's word.
     pub(super) finish_at: Option<Moment>,
+    pub(super) ladder: Ladder,
 }
 
 enum Failure {
@@ -158,8 +162,15 @@ impl Driver {
         let (mut connection, facts) = tokio::time::timeout(CONNECT_TIMEOUT, introduced)
             .await
             .map_err(|_elapsed| Failure::Error("no answer to the handshake".into()))??;
-        let confirmed = self.finish(&mut connection, &facts).await?;
+        let mut confirmed = self.finish(&mut connection, &facts).await?;
         self.check(&facts)?;
+        if !confirmed && self.unfinished.iter().any(|old| old.may_shorten) {
+            // It could be asked to confirm it, and cannot any more.
+            tokio::time::sleep(self.finish_after).await;
+            self.finished(None);
+            confirmed = true;
+        }
+        let ladder = facts.ladder();
         self.next_id = self.next_id.saturating_add(1);
         let id = ConnectionId(self.next_id);
         let now = self.context.clock.now();
@@ -173,12 +184,14 @@ impl Driver {
             id,
             client_id: facts.client_id,
             run_id: facts.run_id,
+            may_shorten: ladder.may_shorten(),
         });
         Ok(Live {
             id,
             connection,
             closed,
             finish_at,
+            ladder,
         })
     }
 

@@ -7,6 +7,8 @@ use redis::aio::MultiplexedConnection;
 use redis::{Pipeline, RedisError, Value, cmd, from_redis_value};
 
 use super::commands::{EXTEND_TEXT, RELEASE_TEXT};
+use super::fenced;
+use super::ladder::{Ladder, Origin};
 use super::marker::{self, Marking};
 use crate::quorum::trust::marker::{Look, Sighting};
 use crate::quorum::vote::Unsent;
@@ -25,9 +27,22 @@ pub(super) struct Facts {
     pub(super) differs: Option<String>,
     role: String,
     mode: String,
+    server: String,
+    version: String,
+    /// `CLIENT KILL` is allowed.
+    kills: bool,
 }
 
 impl Facts {
+    /// Where to begin in finding the forms of this server.
+    pub(super) fn ladder(&self) -> Ladder {
+        Ladder::new(Origin {
+            server: &self.server,
+            version: &self.version,
+            finishes: self.kills && self.client_id.is_some() && self.run_id.is_some(),
+        })
+    }
+
     /// A server that is no independent master must not vote.
     pub(super) fn fitness(&self) -> Result<(), Unsent> {
         if !matches!(self.mode.as_str(), "" | "standalone") {
@@ -53,6 +68,9 @@ impl Default for Facts {
             differs: None,
             role: String::new(),
             mode: String::new(),
+            server: String::new(),
+            version: String::new(),
+            kills: false,
         }
     }
 }
@@ -63,12 +81,17 @@ pub(super) async fn introduce(
     connection: &mut MultiplexedConnection,
     marking: &Marking,
 ) -> Result<Facts, RedisError> {
-    let mut pipeline = Pipeline::with_capacity(8);
+    let mut pipeline = Pipeline::with_capacity(12);
     pipeline.add_command(cmd("HELLO"));
     pipeline.cmd("INFO").arg("server");
     pipeline.cmd("INFO").arg("memory");
     pipeline.cmd("SCRIPT").arg("LOAD").arg(RELEASE_TEXT);
     pipeline.cmd("SCRIPT").arg("LOAD").arg(EXTEND_TEXT);
+    for text in fenced::TEXTS {
+        pipeline.cmd("SCRIPT").arg("LOAD").arg(text);
+    }
+    // No connection has this id: it only tells whether we may.
+    pipeline.cmd("CLIENT").arg("KILL").arg("ID").arg(i64::MAX);
     let introduction = pipeline.len();
     marking.introduce(&mut pipeline);
     let mut replies = connection
@@ -81,6 +104,7 @@ pub(super) async fn introduce(
         ..Facts::default()
     };
     let mut replies = replies.into_iter();
+    facts.kills = matches!(replies.next_back(), Some(Value::Int(0)));
     if let Some(hello) = replies.next() {
         let hello: HashMap<String, Value> = from_redis_value(hello)?;
         let text = |field: &str| {
@@ -93,6 +117,8 @@ pub(super) async fn introduce(
             .and_then(|v| from_redis_value(v.clone()).ok());
         facts.role = text("role").unwrap_or_default();
         facts.mode = text("mode").unwrap_or_default();
+        facts.server = text("server").unwrap_or_default();
+        facts.version = text("version").unwrap_or_default();
     }
     if let Some(server) = replies
         .next()

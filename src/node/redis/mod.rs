@@ -2,9 +2,12 @@
 
 mod commands;
 pub(crate) mod connection;
+mod fenced;
 mod handshake;
+mod ladder;
 pub(crate) mod marker;
 mod serve;
+mod transaction;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,7 +20,7 @@ use self::connection::{Driver, Said};
 use self::marker::Marking;
 use super::gate::Gate;
 use super::vigil::Vigil;
-use super::{Context, Node, Request, Standing};
+use super::{Context, Link, Node, Request, Standing};
 use crate::quorum::vote::Unsent;
 
 pub(crate) struct RedisNode {
@@ -111,6 +114,10 @@ impl Node for RedisNode {
 
     fn standing(&self) -> Standing {
         self.gate.standing()
+    }
+
+    fn link(&self) -> Link {
+        self.gate.link()
     }
 }
 

@@ -11,9 +11,11 @@ use redis::aio::MultiplexedConnection;
 use redis::{Pipeline, RedisResult, Value};
 use tokio::time::Sleep;
 
-use super::commands::{self, Form};
+use super::commands;
 use super::connection::{Driver, Live};
+use super::ladder::{Form, Ladder};
 use super::marker;
+use super::transaction::{self, Next};
 use crate::node::breaker::{Breaker, Due};
 use crate::node::{Link, Request};
 use crate::quorum::hold::Command;
@@ -31,11 +33,19 @@ type Sent = (Request, Form);
 #[derive(Default)]
 struct Outgoing {
     new: Vec<Request>,
-    /// Written before, by the hash of a script that the server did not know.
-    again: Vec<Request>,
+    /// Written before, and to be written once more: in another form, or in the second half of its own.
+    again: VecDeque<Sent>,
+    /// The server is inside `MULTI` and has nothing to do there.
+    leave: bool,
 }
 
 impl Outgoing {
+    /// Is the server inside `MULTI`, and waits for what comes next?
+    fn is_inside(&self) -> bool {
+        let change = |(_, form): &Sent| matches!(form, Form::Change(_));
+        self.leave || self.again.front().is_some_and(change)
+    }
+
     fn acquires(&self) -> bool {
         let is_acquire = |request: &Request| matches!(request.command(), Command::Acquire { .. });
         self.new.iter().any(is_acquire)
@@ -50,6 +60,7 @@ impl Driver {
             connection,
             closed,
             mut finish_at,
+            mut ladder,
         } = live;
         self.up();
         self.context.observer.on_news(News::Up);
@@ -62,6 +73,8 @@ impl Driver {
         let mut breaker = Breaker::default();
         let mut timer = Timer::new();
         let mut open = true;
+        // Did the last write carry the commands of several callers?
+        let mut crowded = false;
         let mut vigilant = true;
         let reason: String = loop {
             timer.arm(
@@ -93,7 +106,9 @@ impl Driver {
                     Ok(values) => {
                         let sent = unanswered.pop_front().unwrap_or_default();
                         let now = self.context.clock.now();
-                        self.answer(sent, values, now, &mut outgoing.again);
+                        if !self.answer(sent, values, now, &mut outgoing, &mut ladder) {
+                            break "left inside a transaction".into();
+                        }
                         let still_out = !unanswered.is_empty() || self.vigil.is_asking();
                         if breaker.on_reply(still_out, now) {
                             self.up();
@@ -104,13 +119,13 @@ impl Driver {
                 () = self.vigil.chosen(), if self.vigil.awaits_founding() => vigilant = true,
                 () = closed.notified() => break "closed by the server".into(),
                 () = &mut timer.sleep, if timer.at.is_some() => {
-                    timer.at = None;
                     let now = self.context.clock.now();
+                    let was_due = timer.at.take().unwrap_or(now);
                     if finish_at.is_some_and(|at| at <= now) {
                         finish_at = None;
                         self.finished(Some(id));
                     }
-                    match breaker.poll(now) {
+                    match breaker.poll(was_due, now) {
                         Due::Nothing => {}
                         Due::Open => self.link(Link::ReleasesOnly(Unsent::BreakerOpen), Some("no answer".into())),
                         Due::Replace => break "no answer".into(),
@@ -120,24 +135,34 @@ impl Driver {
                     }
                     vigilant = true;
                 }
-                count = self.queue.recv_many(&mut outgoing.new, BATCH), if open => {
+                count = self.queue.recv_many(&mut outgoing.new, BATCH), if open && outgoing.new.is_empty() => {
                     open = count > 0;
-                    // Let everybody who is ready submit, so that their commands leave in one write.
-                    tokio::task::yield_now().await;
-                    while outgoing.new.len() < BATCH && let Ok(request) = self.queue.try_recv() {
-                        outgoing.new.push(request);
+                    if crowded || count > 1 || !unanswered.is_empty() {
+                        // Let everybody who is ready submit, so that their commands leave in one
+                        // write. A lone caller would only wait for nobody.
+                        tokio::task::yield_now().await;
+                        while outgoing.new.len() < BATCH && let Ok(request) = self.queue.try_recv() {
+                            outgoing.new.push(request);
+                        }
+                    }
+                    crowded = outgoing.new.len() > 1;
+                }
+            }
+            if ladder.has_transactions() && !unanswered.is_empty() {
+                // A transaction is alone on its connection while it lasts.
+                continue;
+            }
+            if !outgoing.is_inside() {
+                let acquiring = outgoing.acquires();
+                if std::mem::take(&mut vigilant) || acquiring {
+                    let now = self.context.clock.now();
+                    if let Some(ask) = self.vigil.poll(now, acquiring, &self.context) {
+                        looks.push_back(send(connection.clone(), marker::pipeline(&ask)));
+                        breaker.on_written(now);
                     }
                 }
             }
-            let acquiring = outgoing.acquires();
-            if std::mem::take(&mut vigilant) || acquiring {
-                let now = self.context.clock.now();
-                if let Some(ask) = self.vigil.poll(now, acquiring, &self.context) {
-                    looks.push_back(send(connection.clone(), marker::pipeline(&ask)));
-                    breaker.on_written(now);
-                }
-            }
-            if let Some((sent, pipeline)) = self.compose(id, &mut outgoing) {
+            if let Some((sent, pipeline)) = self.compose(id, &mut outgoing, &ladder) {
                 unanswered.push_back(sent);
                 replies.push_back(send(connection.clone(), pipeline));
                 breaker.on_written(self.context.clock.now());
@@ -149,33 +174,43 @@ impl Driver {
         self.link(Link::Down(Unsent::NotConnected), Some(reason.clone()));
         let reason: Arc<str> = reason.into();
         drop(replies);
-        let unanswered = unanswered.into_iter().flatten().map(|(request, _)| request);
-        for request in unanswered.chain(outgoing.again) {
+        let sent = unanswered.into_iter().flatten().chain(outgoing.again);
+        let sent = sent.map(|(request, _)| request);
+        for request in sent.chain(outgoing.new) {
             self.gate.answered(1);
             request.fail(Unsent::NotConnected, Some(Arc::clone(&reason)));
         }
     }
 
     /// Claims what is still wanted and makes one pipeline of it.
-    fn compose(&self, id: ConnectionId, outgoing: &mut Outgoing) -> Option<(Vec<Sent>, Pipeline)> {
-        if outgoing.new.is_empty() && outgoing.again.is_empty() {
-            return None;
+    fn compose(
+        &self,
+        id: ConnectionId,
+        outgoing: &mut Outgoing,
+        ladder: &Ladder,
+    ) -> Option<(Vec<Sent>, Pipeline)> {
+        if std::mem::take(&mut outgoing.leave) {
+            let mut pipeline = Pipeline::with_capacity(1);
+            transaction::leave(&mut pipeline);
+            return Some((Vec::new(), pipeline));
         }
-        let mut sent: Vec<Sent> = outgoing
-            .again
-            .drain(..)
-            .map(|request| (request, Form::Text))
-            .collect();
+        let mut sent = Vec::new();
         let now = self.context.clock.now();
-        for request in outgoing.new.drain(..) {
-            if !self.vigil.admits(request.command(), now) {
-                self.gate.answered(1);
-                request.fail(Unsent::Quarantined, self.gate.standing().error);
-                continue;
-            }
-            match request.claim(id) {
-                Some(request) => sent.push((request, Form::Hash)),
-                None => self.gate.answered(1),
+        while sent.is_empty() && !(outgoing.new.is_empty() && outgoing.again.is_empty()) {
+            let (again, new) = outgoing.next(ladder);
+            sent.reserve(again.saturating_add(new));
+            sent.extend(outgoing.again.drain(..again));
+            for request in outgoing.new.drain(..new) {
+                if !self.vigil.admits(request.command(), now) {
+                    self.gate.answered(1);
+                    request.fail(Unsent::Quarantined, self.gate.standing().error);
+                    continue;
+                }
+                let form = ladder.form(request.command());
+                match request.claim(id) {
+                    Some(request) => sent.push((request, form)),
+                    None => self.gate.answered(1),
+                }
             }
         }
         if sent.is_empty() {
@@ -183,16 +218,43 @@ impl Driver {
         }
         let mut pipeline = Pipeline::with_capacity(sent.len());
         for (request, form) in &sent {
-            pipeline.add_command(commands::command(request, *form));
+            match form {
+                Form::Watch(_) => transaction::watch(&mut pipeline, request),
+                Form::Change(_) => transaction::change(&mut pipeline, request),
+                Form::Plain
+                | Form::DelEx
+                | Form::DelIfEq
+                | Form::SetIfEq
+                | Form::Hash
+                | Form::Text => {
+                    pipeline.add_command(commands::command(request, *form));
+                }
+            }
         }
         Some((sent, pipeline))
     }
 
-    /// Hands out the replies of one pipeline.
-    fn answer(&self, sent: Vec<Sent>, values: Vec<Value>, now: Moment, again: &mut Vec<Request>) {
+    /// Hands out the replies of one pipeline. Returns whether the connection is of further use.
+    fn answer(
+        &self,
+        mut sent: Vec<Sent>,
+        values: Vec<Value>,
+        now: Moment,
+        outgoing: &mut Outgoing,
+        ladder: &mut Ladder,
+    ) -> bool {
+        match sent.last() {
+            None => return transaction::has_left(values.last()),
+            Some((_, form)) if form.is_transaction() => {
+                // It was alone.
+                let sent = sent.pop();
+                return sent.is_none_or(|sent| self.answer_half(sent, &values, now, outgoing));
+            }
+            Some(_) => {}
+        }
         for ((request, form), value) in sent.into_iter().zip(values) {
-            if form == Form::Hash && commands::is_unknown_script(&value) {
-                again.push(request);
+            if let Some(form) = ladder.next(request.command(), form, &value) {
+                outgoing.again.push_back((request, form));
                 continue;
             }
             let (vote, error) = commands::vote(&request, &value);
@@ -200,7 +262,70 @@ impl Driver {
             let (vote, error) = self.vigil.vouch(request.command(), vote, error, now);
             request.answer(vote, error, now);
         }
+        true
     }
+
+    /// The replies to one half of a transaction.
+    fn answer_half(
+        &self,
+        (request, form): Sent,
+        values: &[Value],
+        now: Moment,
+        outgoing: &mut Outgoing,
+    ) -> bool {
+        let (next, tries, has_left) = match form {
+            Form::Change(tries) => {
+                let next = transaction::on_changed(&request, tries, values);
+                (next, tries, transaction::has_left(values.last()))
+            }
+            Form::Watch(tries) => (transaction::on_watched(&request, values), tries, true),
+            Form::Plain | Form::DelEx | Form::DelIfEq | Form::SetIfEq | Form::Hash | Form::Text => {
+                return true;
+            }
+        };
+        match next {
+            Next::Change => outgoing.again.push_front((request, Form::Change(tries))),
+            Next::Again(tries) => outgoing.again.push_front((request, Form::Watch(tries))),
+            Next::Vote {
+                vote,
+                error,
+                inside,
+            } => {
+                outgoing.leave = inside;
+                self.gate.answered(1);
+                request.answer(vote, error, now);
+            }
+        }
+        has_left
+    }
+}
+
+impl Outgoing {
+    /// How many of `again` and of `new` go into the next write: all, or a transaction by itself.
+    fn next(&self, ladder: &Ladder) -> (usize, usize) {
+        if !ladder.has_transactions() {
+            return (self.again.len(), self.new.len());
+        }
+        let again = first(self.again.iter().map(|(_, form)| *form));
+        if again > 0 {
+            return (again, 0);
+        }
+        (
+            0,
+            first(
+                self.new
+                    .iter()
+                    .map(|request| ladder.form(request.command())),
+            ),
+        )
+    }
+}
+
+/// How many come before the first transaction; if none do, that one.
+fn first(forms: impl ExactSizeIterator<Item = Form>) -> usize {
+    let all = forms.len();
+    let before = forms.take_while(|form| !form.is_transaction()).count();
+    before.max(1).min(all)
 }
 
 async fn send(

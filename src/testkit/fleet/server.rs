@@ -241,6 +241,17 @@ impl Server {
         }
     }
 
+    /// Starts a server of another flavour on the same port, with the same options, after killing this one.
+    ///
+    /// # Errors
+    ///
+    /// As [`start`](Self::start).
+    pub fn restart_as(&mut self, flavor: &Flavor) -> io::Result<()> {
+        self.kill()?;
+        self.flavor = flavor.clone();
+        self.restart()
+    }
+
     /// Stops the process with `SIGSTOP` and returns when it stands still: the kernel still accepts connections and
     /// bytes for it.
     ///

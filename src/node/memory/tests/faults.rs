@@ -34,7 +34,10 @@ async fn a_partition_lets_nobody_connect() {
 async fn a_ttl_counts_from_execution() {
     let server = MemoryServer::new(1);
     let client = Client::connected(&server.link()).await;
-    let command = Command::Acquire { ttl: ms(500) };
+    let command = Command::Acquire {
+        ttl: ms(500),
+        ballot: None,
+    };
     server.freeze();
     client.submit(0, "a", 1, command).unwrap();
     pass(ms(1200)).await;

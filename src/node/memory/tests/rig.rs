@@ -17,10 +17,14 @@ use crate::quorum::vote::Unsent;
 use crate::token::{Entropy, Token};
 
 pub(super) const TTL: Duration = Duration::from_secs(5);
-pub(super) const ACQUIRE: Command = Command::Acquire { ttl: TTL };
+pub(super) const ACQUIRE: Command = Command::Acquire {
+    ttl: TTL,
+    ballot: None,
+};
 pub(super) const EXTEND: Command = Command::Extend {
     ttl: TTL,
     number: 1,
+    ballot: None,
 };
 
 /// A restarted server votes at once: these tests look at connections.

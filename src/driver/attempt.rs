@@ -1,0 +1,63 @@
+//! One attempt at a lock, in the hands of a caller who may drop it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::cell::Cell;
+use super::engine::Engine;
+use crate::error::Unacquired;
+use crate::quorum::hold::{Hold, LossCause, Outbox, Terms};
+use crate::quorum::round::Verdict;
+use crate::quorum::validity::Moment;
+use crate::token::Token;
+
+/// Given up when it is dropped, unless it is kept.
+pub(crate) struct Attempt {
+    cell: Arc<Cell>,
+    kept: bool,
+}
+
+impl Attempt {
+    pub(crate) fn start(
+        engine: &Arc<Engine>,
+        key: &str,
+        token: Token,
+        terms: &Terms,
+        begin: impl FnOnce(&mut Hold, Moment, &mut dyn Outbox),
+    ) -> Self {
+        Self {
+            cell: Cell::start(engine, key, token, terms, begin),
+            kept: false,
+        }
+    }
+
+    /// How the attempt ended; `None` if the client was closed. The clock has the last word.
+    pub(crate) async fn verdict(&self) -> Option<Verdict> {
+        let closed = || self.cell.engine().is_closed();
+        let verdict = |cell: &Arc<Cell>| {
+            cell.peek(Hold::verdict)?;
+            cell.feed(Hold::take).map(Some)
+        };
+        self.cell
+            .wait(|cell| if closed() { Some(None) } else { verdict(cell) })
+            .await
+    }
+
+    /// The votes, for an error.
+    pub(crate) fn tally(&self, waited: Duration) -> Unacquired {
+        Unacquired::new(self.cell.tally(), waited)
+    }
+
+    pub(crate) fn keep(mut self) -> Arc<Cell> {
+        self.kept = true;
+        Arc::clone(&self.cell)
+    }
+}
+
+impl Drop for Attempt {
+    fn drop(&mut self) {
+        if !self.kept {
+            self.cell.release(LossCause::Released);
+        }
+    }
+}

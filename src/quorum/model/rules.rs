@@ -1,0 +1,107 @@
+//! What a world is made of: how many nodes and attempts, which faults, and which rule is weakened.
+
+use std::fmt;
+
+/// The rules as they are, or one of them weakened as other clients have it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rule {
+    Sound,
+    /// A broken connection counts as "not applied".
+    UnknownIsRefused,
+    /// A failed or released attempt is not released where its acquire has not been answered.
+    PendingIsNotReleased,
+    /// A release answered on a newer connection settles, though the older is not finished.
+    StragglerIsForgotten,
+    /// A debt ends one ttl after the acquire was sent.
+    DebtEndsWithSending,
+    /// The release does not queue behind the acquire.
+    ReleaseOvertakes,
+    /// A release deletes whatever is there.
+    ReleaseIsBlind,
+    /// So many votes are taken for a quorum.
+    Quorum(usize),
+    /// The lease clock starts when the lock is handed out.
+    ValidityFromReply,
+    /// What was won is handed out without another look at the clock.
+    NoLastLook,
+    /// An extension sets the key where it is missing, without proof.
+    NaiveHeal,
+    /// A lock that was not won, or was lost, is asked for again with the same token.
+    LossIsRetried,
+    /// Nobody is told that a node can be reached again, or that a connection is finished.
+    NewsIsNotTold,
+}
+
+/// Is a command that has not been executed found unwritten when it is withdrawn?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Withdraw {
+    Never,
+    Always,
+    Either,
+}
+
+/// What is the same in all states of one search.
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    pub(super) name: &'static str,
+    pub(super) rule: Rule,
+    pub(super) nodes: usize,
+    pub(super) attempts: usize,
+    /// The clock's step is a ttl divided by this.
+    pub(super) ticks: u8,
+    pub(super) extensions: u8,
+    pub(super) withdraw: Withdraw,
+    /// How many connections break in all.
+    pub(super) breaks: u8,
+    /// How many commands a node refuses.
+    pub(super) refusals: u8,
+    /// Nodes refuse every release.
+    pub(super) stubborn: bool,
+    /// How many keys vanish before their time: exclusion is not promised then.
+    pub(super) vanishings: u8,
+    /// Is it checked that nothing is left of what has settled?
+    pub(super) cleanup: bool,
+    /// Is it checked that an extension proves that nobody else was granted the lock before?
+    pub(super) continuity: bool,
+    /// Is it checked that every state can be brought to rest?
+    pub(super) liveness: bool,
+}
+
+impl Plan {
+    pub(super) const fn new(name: &'static str, nodes: usize, attempts: usize) -> Self {
+        Self {
+            name,
+            rule: Rule::Sound,
+            nodes,
+            attempts,
+            ticks: 1,
+            extensions: 0,
+            withdraw: Withdraw::Either,
+            breaks: 0,
+            refusals: 0,
+            stubborn: false,
+            vanishings: 0,
+            cleanup: true,
+            continuity: false,
+            liveness: true,
+        }
+    }
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} ({} nodes, {} attempts, ttl {} ticks, per attempt {} extensions, in all {} breaks, \
+             {} refusals, {} vanishing keys)",
+            self.name,
+            self.nodes,
+            self.attempts,
+            self.ticks,
+            self.extensions,
+            self.breaks,
+            self.refusals,
+            self.vanishings,
+        )
+    }
+}

@@ -1,0 +1,190 @@
+//! Reentrancy: what an owner holds it can acquire again.
+
+use std::future::IntoFuture;
+use std::time::Duration;
+
+use redlock_quorum::{AcquireError, ExtendError, InvalidRequest, LossCause, Renewal};
+
+use crate::life::now;
+use crate::world::{ONE_WAY, World, ms, soon};
+
+#[tokio::test(start_paused = true)]
+async fn a_nested_acquisition_costs_nothing_and_the_last_release_counts() {
+    let world = World::new(3);
+    let redlock = world.client();
+    let owner = redlock.owner();
+    let outer = owner.acquire("a").await.unwrap();
+    soon("all votes are in", || outer.tally().pending() == 0).await;
+    let commands = || {
+        world
+            .servers
+            .iter()
+            .map(|server| server.commands().acquire)
+            .sum::<u64>()
+    };
+    let (before, count) = (now(), commands());
+    let inner = owner.try_acquire("a").await.unwrap();
+    assert_eq!((now(), commands()), (before, count), "no round trip");
+    assert_eq!(inner.token(), outer.token());
+    assert!(
+        redlock.try_acquire("a").await.unwrap_err().is_contended(),
+        "others are kept out"
+    );
+    assert!(
+        redlock
+            .owner()
+            .try_acquire("a")
+            .await
+            .unwrap_err()
+            .is_contended(),
+        "other owners too"
+    );
+    outer.release().await.unwrap();
+    assert_eq!(inner.loss(), None);
+    assert!(redlock.try_acquire("a").await.unwrap_err().is_contended());
+    assert!(inner.release().await.unwrap().deleted > 0);
+    world
+        .is_soon_empty("the last release reached the nodes")
+        .await;
+    assert_ne!(
+        owner.acquire("a").await.unwrap().loss(),
+        Some(LossCause::Released)
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_second_acquisition_waits_for_the_first_in_flight() {
+    let world = World::new(3);
+    let redlock = world.client();
+    let owner = redlock.owner();
+    let (first, second) = tokio::join!(
+        owner.acquire("a").into_future(),
+        owner.try_acquire("a").into_future()
+    );
+    let (first, second) = (first.unwrap(), second.unwrap());
+    assert_eq!(first.token(), second.token());
+    drop((first, second));
+    world.is_soon_empty("both are gone").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dropped_first_acquisition_leaves_the_way_to_the_second() {
+    let world = World::new(3);
+    let redlock = world.client();
+    redlock
+        .acquire("warm")
+        .await
+        .unwrap()
+        .release()
+        .await
+        .unwrap();
+    let owner = redlock.owner();
+    let first = tokio::time::timeout(ONE_WAY, owner.acquire("a").into_future());
+    let (first, second) = tokio::join!(first, owner.acquire("a").into_future());
+    assert!(first.is_err());
+    second.unwrap().release().await.unwrap();
+    world.is_soon_empty("nothing is left of either").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_nested_acquisition_with_a_longer_ttl_extends() {
+    let world = World::new(3);
+    let redlock = world.client();
+    let owner = redlock.owner();
+    let outer = owner
+        .acquire("a")
+        .ttl(ms(1000))
+        .renewal(Renewal::off())
+        .await
+        .unwrap();
+    let before = outer.valid_until();
+    let inner = owner.acquire("a").ttl(ms(5000)).await.unwrap();
+    assert!(outer.valid_until() > before + ms(3000));
+    assert_eq!(inner.valid_until(), outer.valid_until());
+
+    world.links.iter().for_each(|link| link.partition(true));
+    let error = owner.acquire("a").ttl(ms(9000)).await.unwrap_err();
+    assert!(matches!(error, AcquireError::NoQuorum(_)), "{error}");
+    assert_eq!(
+        (outer.loss(), inner.loss()),
+        (None, None),
+        "the outer is untouched"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_outer_lock_is_not_acquired_again() {
+    let world = World::new(3);
+    let redlock = world.client();
+    let owner = redlock.owner();
+    let outer = owner
+        .acquire("a")
+        .ttl(ms(1000))
+        .renewal(Renewal::off())
+        .await
+        .unwrap();
+    outer.lost().await;
+    let error = owner.acquire("a").await.unwrap_err();
+    assert!(
+        matches!(error, AcquireError::Lost(LossCause::Expired)),
+        "{error}"
+    );
+    assert!(matches!(
+        outer.extend(ms(2000)).await,
+        Err(ExtendError::Lost(_))
+    ));
+    drop(outer);
+    assert!(
+        owner.acquire("a").await.is_ok(),
+        "when its guards are gone it can be"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shared_guard_cannot_be_detached() {
+    let world = World::new(3);
+    let redlock = world.client();
+    let owner = redlock.owner();
+    let outer = owner.acquire("a").await.unwrap();
+    let inner = owner.acquire("a").await.unwrap();
+    let outer = outer.detach().unwrap_err();
+    let inner = inner.detach().unwrap_err();
+    drop(outer);
+    assert_eq!(inner.loss(), None);
+    assert!(inner.detach().is_ok(), "the last one can");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_owner_forgets_what_it_no_longer_holds() {
+    let world = World::new(1);
+    let redlock = world.client();
+    let owner = redlock.owner();
+    for resource in 0..2000 {
+        drop(owner.acquire(resource.to_string()).await.unwrap());
+    }
+    let shown = format!("{owner:?}");
+    assert!(shown.len() < 2000, "{} bytes", shown.len());
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(world.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_nested_lock_has_the_token_of_the_outer_or_none() {
+    let world = World::new(3);
+    let redlock = world.client();
+    let owner = redlock.owner();
+    let outer = owner.acquire("a").fenced().await.unwrap();
+    let inner = owner.acquire("a").fenced().await.unwrap();
+    assert!(inner.fencing_token().is_some());
+    assert_eq!(inner.fencing_token(), outer.fencing_token());
+    let plain = owner.acquire("b").await.unwrap();
+    let error = owner.acquire("b").fenced().await.unwrap_err();
+    assert!(
+        matches!(
+            error,
+            AcquireError::InvalidRequest(InvalidRequest::FencedInPlain)
+        ),
+        "{error}"
+    );
+    assert_eq!(plain.loss(), None);
+}
