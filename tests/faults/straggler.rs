@@ -84,8 +84,9 @@ fn sets(server: &Server) -> u64 {
 async fn acquire_with_one_sent(redlock: &Redlock) -> Guard {
     loop {
         let guard = redlock.try_acquire(OURS).await.unwrap();
-        // What the others' votes have overtaken is taken back; what is pending is written.
         if vote(&guard.tally(), 0).is_none() {
+            // It is pending: written, or about to be.
+            tokio::time::sleep(ms(20)).await;
             return guard;
         }
         guard.release().await.unwrap();
@@ -204,6 +205,8 @@ fn law_4_the_ttl_of_a_straggler_counts_from_its_arrival() {
         let nodes = fleet(3);
         let redlock = builder(nodes.urls()).ttl(TTL).build().unwrap();
         warm_up(&redlock).await;
+        // What the last of the nodes still has would expire while it is frozen.
+        released_everywhere(&nodes, 0).await;
         let mut naive = Naive::connect(&nodes[0].url()).await;
         nodes[0].freeze().unwrap();
 

@@ -227,10 +227,11 @@ fn law_4_a_late_acquire_behind_a_tombstone_does_nothing_at_a_real_node() {
         warm_up(&redlock).await;
         let proxy = &nodes.proxies[0];
         proxy.inject(Scope::Open, Direction::Requests, Fault::Hold);
-        // What the others' votes have overtaken is taken back; what is pending is written.
         let guard = loop {
             let guard = redlock.acquire("resource").await.unwrap();
             if vote(&guard.tally(), 0).is_none() {
+                // It is pending: written, or about to be.
+                tokio::time::sleep(ms(20)).await;
                 break guard;
             }
             guard.release().await.unwrap();
