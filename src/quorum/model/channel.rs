@@ -5,13 +5,21 @@
 //! is finished; what was not executed by then never is. Whether a command was written is decided
 //! only when it matters: when it is withdrawn, or when its connection breaks.
 
+use std::fmt;
 use std::hash::{Hash, Hasher};
 
-use super::super::hold::{Command, Outbox};
-use super::super::vote::{Unsent, Vote};
+use super::super::hold::{Command, Outbox, Reply};
+use super::super::ledger::{Carrier, ConnectionId};
+use super::super::vote::{Refusal, Unsent, Vote};
 use super::TTL;
 use super::properties::Violation;
 use super::rules::{Rule, Withdraw};
+
+const NOT_OURS: Vote = Vote::Held {
+    ttl: None,
+    fence: None,
+};
+const REFUSED: Vote = Vote::Refused(Refusal::ReadOnly);
 
 /// At most so many commands of one attempt are out on one connection.
 const ROOM: usize = 5;
@@ -69,10 +77,42 @@ impl From<Command> for Op {
 /// What a client will hear of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
-    Vote(Vote),
+    Granted,
+    NotOurs,
+    Refused,
     /// It was written, and its connection broke.
     Broken,
     Unwritten,
+}
+
+impl fmt::Display for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Granted => "granted",
+            Self::NotOurs => "another key or none",
+            Self::Refused => "refused",
+            Self::Broken => "connection broken",
+            Self::Unwritten => "never written",
+        })
+    }
+}
+
+impl Answer {
+    pub(super) fn reply(self, connection: u8) -> Reply {
+        let connection = ConnectionId(connection.into());
+        let (vote, carrier) = match self {
+            Self::Granted => (Vote::Granted, Carrier::Answered(connection)),
+            Self::NotOurs => (NOT_OURS, Carrier::Answered(connection)),
+            Self::Refused => (REFUSED, Carrier::Answered(connection)),
+            Self::Broken => (Vote::Unknown, Carrier::Broken(connection)),
+            Self::Unwritten => (Vote::Unsent(Unsent::NotConnected), Carrier::NotWritten),
+        };
+        Reply {
+            vote,
+            carrier,
+            error: None,
+        }
+    }
 }
 
 /// First in, first out, without allocation.
@@ -196,13 +236,7 @@ impl Hash for Channel {
         }
         for (op, answer) in self.replies.iter() {
             hash_op(op, 32, hasher);
-            hasher.write_u8(match answer {
-                Answer::Vote(Vote::Granted) => 1,
-                Answer::Vote(vote) if vote.is_contention() => 2,
-                Answer::Vote(_) => 3,
-                Answer::Broken => 4,
-                Answer::Unwritten => 5,
-            });
+            hasher.write_u8(answer as u8);
         }
         for broken in &self.broken {
             hasher.write_u8(48);
