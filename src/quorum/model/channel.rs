@@ -286,12 +286,13 @@ impl Outbox for Wire<'_> {
         if !channel.up {
             return Err(Unsent::NotConnected);
         }
-        match self.rule {
-            Rule::PendingIsNotReleased if op == Op::Release && channel.acquire_is_out() => {
-                self.kept_back |= 1 << node;
-            }
-            Rule::ReleaseOvertakes if op == Op::Release => channel.requests.push_front(op),
-            _ => channel.requests.push(op),
+        let weakened = |rule| self.rule == rule && op == Op::Release;
+        if weakened(Rule::PendingIsNotReleased) && channel.acquire_is_out() {
+            self.kept_back |= 1 << node;
+        } else if weakened(Rule::ReleaseOvertakes) {
+            channel.requests.push_front(op);
+        } else {
+            channel.requests.push(op);
         }
         Ok(())
     }

@@ -264,7 +264,7 @@ impl Search {
         let mut world = self.initial[usize::try_from(at).expect("an index")].clone();
         world.story = Some(Vec::new());
         if self.plan.held {
-            world.note(|| "A holds the lock by nodes 1 and 2".into());
+            world.note(|| "A holds the lock by nodes 1 and 2, for half of its time".into());
         }
         for action in actions.into_iter().rev() {
             let line = action.to_string();

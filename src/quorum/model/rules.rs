@@ -52,8 +52,10 @@ pub(super) struct Plan {
     /// How many extensions an attempt begins, and how many attempts do.
     pub(super) extensions: u8,
     pub(super) extenders: usize,
-    /// The first attempt holds the lock in the beginning, by nodes 1 and 2.
+    /// The first attempt holds the lock in the beginning, by nodes 1 and 2, for a tick already.
     pub(super) held: bool,
+    /// The clock stands still.
+    pub(super) frozen: bool,
     pub(super) withdraw: Withdraw,
     /// How many connections break in all.
     pub(super) breaks: u8,
@@ -84,6 +86,7 @@ impl Plan {
             extensions: 0,
             extenders: attempts,
             held: false,
+            frozen: false,
             withdraw: Withdraw::Either,
             breaks: 0,
             refusals: 0,

@@ -67,26 +67,6 @@ impl World {
         Ok(asked)
     }
 
-    /// The attempts that have been granted the lock and have not ended, one bit each.
-    pub(super) fn holders(&self) -> u8 {
-        let holds = |attempt: &Attempt| {
-            attempt.stage == Stage::Live
-                && attempt.hold.verdict() == Some(Verdict::Won)
-                && !attempt.hold.is_releasing()
-        };
-        let bits = self.attempts.iter().enumerate();
-        bits.fold(0, |bits, (a, attempt)| bits | u8::from(holds(attempt)) << a)
-    }
-
-    /// Another has been granted the lock: those that held it when that one started, and still do,
-    /// should not be able to extend.
-    fn intrude(&mut self, intruder: usize) {
-        let betrayed = self.holders() & self.attempts[intruder].held_at_start;
-        for (a, attempt) in self.attempts.iter_mut().enumerate() {
-            attempt.intruded |= betrayed & (1 << a) != 0;
-        }
-    }
-
     /// Signs the attempt up for the news it needs, and tells it what it would have been told.
     fn listen(&mut self, a: usize) -> Result<(), Violation> {
         if self.plan.rule == Rule::NewsIsNotTold {
@@ -131,20 +111,16 @@ impl World {
         let now = self.now();
         let mut verdict = Some(Verdict::Won);
         let mut asked = 0;
-        match self.plan.rule {
-            Rule::Quorum(_) => {
-                let until = self.attempts[a].hold.round().valid_until();
-                self.attempts[a].believes_until = Some(until);
-            }
-            Rule::ValidityFromReply => {
-                self.attempts[a].believes_until = Some(validity::valid_until(now, TTL));
-            }
-            Rule::NoLastLook => {}
-            _ => {
-                asked = self.feed(a, unwritten, |hold, now, outbox| {
-                    verdict = hold.take(now, outbox);
-                })?;
-            }
+        let rule = self.plan.rule;
+        if let Rule::Quorum(_) = rule {
+            let until = self.attempts[a].hold.round().valid_until();
+            self.attempts[a].believes_until = Some(until);
+        } else if rule == Rule::ValidityFromReply {
+            self.attempts[a].believes_until = Some(validity::valid_until(now, TTL));
+        } else if rule != Rule::NoLastLook {
+            asked = self.feed(a, unwritten, |hold, now, outbox| {
+                verdict = hold.take(now, outbox);
+            })?;
         }
         let attempt = &mut self.attempts[a];
         if verdict == Some(Verdict::Won) {
@@ -173,10 +149,6 @@ impl World {
         } else {
             self.nodes[node].execute(self.plan, a, op, self.now)
         };
-        let foreign = before.is_some_and(|(owner, _)| owner != a);
-        if op == Op::Release && foreign && self.nodes[node].key != before {
-            return Err(Violation::ForeignRelease);
-        }
         let place = node + 1;
         let owner = before.map_or("nobody", |(owner, _)| name(owner));
         self.note(|| {
@@ -186,6 +158,10 @@ impl World {
                 name(a)
             )
         });
+        let foreign = before.is_some_and(|(owner, _)| owner != a);
+        if op == Op::Release && foreign && self.nodes[node].key != before {
+            return Err(Violation::ForeignRelease);
+        }
         Ok(answer)
     }
 

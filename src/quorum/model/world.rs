@@ -131,7 +131,7 @@ impl World {
                 .into_iter()
                 .flat_map(|n| [Event::Execute(0, n), Event::Deliver(0, n)]);
             let events = [Event::Start(0)].into_iter().chain(by_two);
-            for event in events.chain([Event::Take(0)]) {
+            for event in events.chain([Event::Take(0), Event::Tick]) {
                 let unwritten = 0;
                 let acted = world.act(Action { event, unwritten });
                 acted.expect("nothing is wrong with it");
