@@ -5,6 +5,7 @@
 //! is finished; what was not executed by then never is. Whether a command was written is decided
 //! only when it matters: when it is withdrawn, or when its connection breaks.
 
+use std::cell::Cell;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
@@ -270,10 +271,17 @@ pub(super) struct Wire<'a> {
     /// The nodes, one bit each, whose commands turn out to be unwritten if they are withdrawn.
     pub(super) unwritten: u8,
     /// The nodes where that was asked.
-    pub(super) asked: u8,
+    pub(super) asked: Cell<u8>,
     /// Releases that a weakened rule keeps back and takes for answered.
     pub(super) kept_back: u8,
     pub(super) violation: Option<Violation>,
+}
+
+impl Wire<'_> {
+    fn is_found_unwritten(&self, node: usize) -> bool {
+        self.asked.set(self.asked.get() | 1 << node);
+        self.unwritten & (1 << node) != 0
+    }
 }
 
 impl Outbox for Wire<'_> {
@@ -299,19 +307,31 @@ impl Outbox for Wire<'_> {
 
     fn withdraw(&mut self, node: usize, command: Command) -> bool {
         let op = Op::from(command);
-        let requests = &mut self.channels[node].requests;
-        if !requests.iter().any(|other| other == op) {
+        if !self.channels[node].requests.iter().any(|other| other == op) {
             return false;
         }
         let unwritten = match self.withdraw {
             Withdraw::Never => false,
             Withdraw::Always => true,
-            Withdraw::Either => {
-                self.asked |= 1 << node;
-                self.unwritten & (1 << node) != 0
-            }
+            Withdraw::Either => self.is_found_unwritten(node),
         };
-        unwritten && requests.remove(|other| other == op)
+        unwritten && self.channels[node].requests.remove(|other| other == op)
+    }
+
+    /// Down, if its acquire is found unwritten: that waits for the first handshake then.
+    fn is_up(&self, node: usize) -> bool {
+        if !self.channels[node]
+            .requests
+            .iter()
+            .any(|op| op == Op::Acquire)
+        {
+            return true;
+        }
+        match self.withdraw {
+            Withdraw::Never => true,
+            Withdraw::Always => false,
+            Withdraw::Either => !self.is_found_unwritten(node),
+        }
     }
 
     fn wake(&mut self) {}

@@ -1,5 +1,7 @@
 //! How one event is carried out: the part that the driver and the connections have in it.
 
+use std::cell::Cell;
+
 use super::super::hold::{Hold, Outbox};
 use super::super::ledger::{Carrier, ConnectionId, News};
 use super::super::round::Verdict;
@@ -28,7 +30,7 @@ impl World {
             channels: &mut channels[..self.plan.nodes],
             ended: had_ended,
             unwritten,
-            asked: 0,
+            asked: Cell::new(0),
             kept_back: 0,
             violation: None,
         };
@@ -64,7 +66,7 @@ impl World {
             }
         }
         self.listen(a)?;
-        Ok(asked)
+        Ok(asked.get())
     }
 
     /// Signs the attempt up for the news it needs, and tells it what it would have been told.
