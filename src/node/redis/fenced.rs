@@ -29,10 +29,11 @@ pub(super) fn command(request: &Request, form: Form) -> Option<Cmd> {
     let memory = millis(ballot.memory());
     let script = |script: &Script, text: &str| {
         let mut cmd = Cmd::with_capacity(10, 320);
-        match form {
-            Form::Hash => cmd.arg("EVALSHA").arg(script.get_hash()),
-            _ => cmd.arg("EVAL").arg(text),
-        };
+        if form == Form::Hash {
+            cmd.arg("EVALSHA").arg(script.get_hash());
+        } else {
+            cmd.arg("EVAL").arg(text);
+        }
         // Where the node keeps the largest ballot that it has accepted for this lock.
         let fence_key = format!("redlock-quorum:fence:{}", request.key());
         cmd.arg(2).arg(request.key()).arg(fence_key);
