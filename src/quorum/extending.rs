@@ -25,6 +25,8 @@ pub(super) struct Extending {
     /// The number of the latest that a quorum confirmed, while its nodes may be healed.
     healing: Option<u32>,
     ended: Option<Extended>,
+    /// Where the latest confirmed extension may still be unwritten.
+    late: Vec<(usize, Command)>,
 }
 
 #[derive(Clone, Debug)]
@@ -50,6 +52,7 @@ impl Extending {
             number: 0,
             healing: None,
             ended: None,
+            late: Vec::new(),
         }
     }
 
@@ -84,6 +87,7 @@ impl Hold {
     }
 
     fn begin_extension(&mut self, ttl: Duration, now: Moment, outbox: &mut dyn Outbox) -> u32 {
+        self.withdraw_late(outbox);
         let number = self.extending.number.wrapping_add(1);
         self.extending.number = number;
         self.extending.healing = None;
@@ -155,7 +159,17 @@ impl Hold {
         let current = self.extending.current.as_mut();
         let verdict = current.and_then(|extension| extension.round.on_timeout(now));
         self.on_extension_verdict(verdict, now, outbox);
+        self.withdraw_late(outbox);
         self.extending.healing = None;
+    }
+
+    /// Takes back what is still unwritten of an extension that was confirmed without it.
+    fn withdraw_late(&mut self, outbox: &mut dyn Outbox) {
+        for (node, command) in std::mem::take(&mut self.extending.late) {
+            if outbox.withdraw(node, command) {
+                self.ledger.on_extension_withdrawn(node);
+            }
+        }
     }
 
     fn on_extension_verdict(
@@ -183,8 +197,15 @@ impl Hold {
                 self.renewing.on_failed(now);
             }
         }
+        let command = self.extension(ttl, number);
         for node in 0..self.ledger.len() {
-            if round.is_pending(node) && outbox.withdraw(node, self.extension(ttl, number)) {
+            if !round.is_pending(node) {
+                continue;
+            }
+            if confirmed && outbox.is_up(node) {
+                // It is extended a little later, as long as the lock is held.
+                self.extending.late.push((node, command));
+            } else if outbox.withdraw(node, command) {
                 round.on_vote(node, Vote::Unsent(Unsent::Decided), None, now);
                 self.ledger.on_extension_withdrawn(node);
             }

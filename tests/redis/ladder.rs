@@ -2,151 +2,25 @@
 
 mod acl;
 mod conforms;
+mod nodes;
 mod peer;
 mod race;
 mod relay;
 mod replaced;
 mod shortening;
 
-use redis::Value;
-use redlock_quorum::testkit::fleet::{Flavor, Fleet, Options, ServerKind};
-use redlock_quorum::{Builder, ExtendError, Refusal, ReleaseError, Vote};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use redlock_quorum::testkit::fleet::ServerKind;
+use redlock_quorum::testkit::proxy::Proxy;
+use redlock_quorum::{ExtendError, Refusal, ReleaseError, Vote};
 
 use crate::ladder::conforms::{Form, conforms};
-use crate::ladder::peer::Peer;
-use crate::support::{acquire_everywhere, builder, ms, run, vote, warm_up};
-
-/// Three nodes, seen by the client and by whoever may do everything.
-struct Nodes {
-    users: Vec<String>,
-    admins: Vec<String>,
-    prefix: &'static str,
-    /// Somebody else's.
-    are_peers: bool,
-    // Killed when they are dropped.
-    _servers: Option<Fleet>,
-    _peers: Vec<Peer>,
-}
-
-impl Nodes {
-    /// Servers of this kind, and a user with all rights but these; `None` where there are none.
-    fn start(kind: ServerKind, without: &str) -> Option<Self> {
-        let rights = format!("ACL SETUSER locker on >secret ~* &* +@all {without}");
-        Self::with_user(kind, rights.trim_end(), "")
-    }
-
-    /// Servers of this kind, and the user that this line makes.
-    fn with_user(kind: ServerKind, line: &str, prefix: &'static str) -> Option<Self> {
-        let Some(flavor) = Flavor::find(kind) else {
-            eprintln!("skipped: no {kind:?}");
-            return None;
-        };
-        let servers = Fleet::with(&flavor, 3, &Options::new()).unwrap();
-        let admins = servers.urls();
-        for admin in &admins {
-            at(admin, &line.split(' ').collect::<Vec<_>>());
-        }
-        Some(Self {
-            users: as_user(&admins),
-            admins,
-            prefix,
-            are_peers: false,
-            _servers: Some(servers),
-            _peers: Vec::new(),
-        })
-    }
-
-    async fn peers() -> Self {
-        let mut peers = Vec::new();
-        for _ in 0..3 {
-            peers.push(Peer::start().await);
-        }
-        let admins: Vec<_> = peers.iter().map(Peer::url).collect();
-        Self {
-            users: admins.clone(),
-            admins,
-            prefix: "",
-            are_peers: true,
-            _servers: None,
-            _peers: peers,
-        }
-    }
-
-    fn builder(&self) -> Builder {
-        builder(&self.users)
-            .prefix(self.prefix)
-            .max_ttl(ms(120_000))
-    }
-
-    fn key(&self, resource: &str) -> String {
-        format!("{}{resource}", self.prefix)
-    }
-
-    fn at(&self, node: usize, words: &[&str]) -> Value {
-        at(&self.admins[node], words)
-    }
-
-    /// Of all nodes.
-    fn each(&self, words: &[&str]) {
-        for admin in &self.admins {
-            at(admin, words);
-        }
-    }
-
-    fn get(&self, node: usize, resource: &str) -> Option<String> {
-        redis::from_redis_value(self.at(node, &["GET", &self.key(resource)])).unwrap()
-    }
-
-    fn ttl(&self, node: usize, resource: &str) -> i64 {
-        redis::from_redis_value(self.at(node, &["PTTL", &self.key(resource)])).unwrap()
-    }
-
-    /// Is nothing left anywhere, but what the client keeps for itself?
-    fn are_empty(&self) -> bool {
-        self.admins.iter().all(|admin| {
-            let keys: Vec<String> = redis::from_redis_value(at(admin, &["KEYS", "*"])).unwrap();
-            keys.iter().all(|key| key.starts_with("redlock-quorum:"))
-        })
-    }
-
-    /// How often a node has carried this command out.
-    fn calls(&self, node: usize, command: &str) -> u64 {
-        calls(&self.admins[node], command)
-    }
-}
-
-/// The same servers for the user `locker`.
-fn as_user(admins: &[String]) -> Vec<String> {
-    admins
-        .iter()
-        .map(|admin| admin.replace("redis://", "redis://locker:secret@"))
-        .collect()
-}
-
-fn at(url: &str, words: &[&str]) -> Value {
-    let mut connection = redis::Client::open(url).unwrap().get_connection().unwrap();
-    redis::cmd(words[0])
-        .arg(&words[1..])
-        .query(&mut connection)
-        .unwrap_or_else(|error| panic!("{words:?}: {error}"))
-}
-
-/// How often this command was carried out, and did not fail.
-fn calls(url: &str, command: &str) -> u64 {
-    let stats: String = redis::from_redis_value(at(url, &["INFO", "commandstats"])).unwrap();
-    let Some(line) = stats
-        .lines()
-        .find_map(|line| line.strip_prefix(&format!("cmdstat_{command}:")))
-    else {
-        return 0;
-    };
-    let number = |field: &str| {
-        line.split(',')
-            .find_map(|pair| pair.strip_prefix(field)?.strip_prefix('='))
-            .map_or(0, |number| number.trim().parse::<u64>().unwrap())
-    };
-    number("calls") - number("failed_calls")
-}
+use crate::ladder::nodes::{Nodes, as_user};
+use crate::support::{
+    acquire_everywhere, builder, eventually, eventually_all_granted, ms, run, vote, warm_up,
+};
 
 fn on(kind: ServerKind, without: &str, release: Form, extension: Form) {
     run(async {
@@ -269,7 +143,18 @@ fn native_forms_of_redis_8_4_at_a_scripted_peer() {
 /// with its ttl.
 async fn refused(nodes: &Nodes) {
     let redlock = nodes.builder().build().unwrap();
-    let guard = redlock.acquire("resource").ttl(ms(2000)).await.unwrap();
+    // A lock that is on all nodes; the others go with their ttl.
+    let (mut guard, mut resource) = (None, String::new());
+    for number in 0..100 {
+        resource = format!("resource-{number}");
+        let taken = redlock.acquire(&resource).ttl(ms(2000)).await.unwrap();
+        let is_everywhere = eventually_all_granted(&taken).await;
+        guard = Some(taken);
+        if is_everywhere {
+            break;
+        }
+    }
+    let guard = guard.unwrap();
     match guard.extend(ms(5000)).await {
         Err(ExtendError::NoQuorum(how)) => {
             let tally = how.tally();
@@ -289,9 +174,9 @@ async fn refused(nodes: &Nodes) {
         panic!("another error")
     };
     assert!(unconfirmed.len() >= 2);
-    let left = (0..3).filter(|&node| nodes.get(node, "resource").as_ref() == Some(&token));
+    let left = (0..3).filter(|&node| nodes.get(node, &resource).as_ref() == Some(&token));
     assert!(left.count() >= 2, "nothing but the ttl may remove it");
-    crate::support::eventually("the ttl ends it", async || nodes.are_empty()).await;
+    eventually("the ttl ends it", async || nodes.are_empty()).await;
 }
 
 #[test]
@@ -333,6 +218,53 @@ fn many_locks_at_once_over_transactions() {
                 })
             })
             .collect();
+        for task in tasks {
+            task.await.unwrap();
+        }
+        warm_up(&redlock).await;
+        assert!(redlock.close(ms(10_000)).await.is_complete());
+        assert!(nodes.are_empty());
+    });
+}
+
+#[test]
+fn links_cut_inside_transactions_leave_nothing() {
+    run(async {
+        let Some(nodes) = Nodes::start(ServerKind::Redis, "-@scripting") else {
+            return;
+        };
+        let start = |url: &String| {
+            let port = url.rsplit_once(':').unwrap().1.parse().unwrap();
+            Proxy::start(([127, 0, 0, 1], port).into()).unwrap()
+        };
+        let proxies: Vec<_> = nodes.admins.iter().map(start).collect();
+        let urls = as_user(&proxies.iter().map(Proxy::url).collect::<Vec<_>>());
+        let redlock = builder(urls).ttl(ms(60_000)).build().unwrap();
+        warm_up(&redlock).await;
+        let stop = Arc::new(AtomicBool::new(false));
+        let tasks: Vec<_> = (0..4)
+            .map(|task| {
+                let (redlock, stop) = (redlock.clone(), Arc::clone(&stop));
+                tokio::spawn(async move {
+                    while !stop.load(Ordering::Relaxed) {
+                        let guard = redlock.acquire(format!("r{task}")).await.unwrap();
+                        guard.release().await.unwrap();
+                    }
+                })
+            })
+            .collect();
+        for proxy in &proxies {
+            for _ in 0..3 {
+                let before = proxy.stats().request_bytes;
+                eventually("it is used", async || {
+                    proxy.stats().request_bytes > before + 5_000
+                })
+                .await;
+                proxy.cut();
+            }
+            warm_up(&redlock).await;
+        }
+        stop.store(true, Ordering::Relaxed);
         for task in tasks {
             task.await.unwrap();
         }

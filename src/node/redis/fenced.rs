@@ -29,10 +29,10 @@ pub(super) fn command(request: &Request, form: Form) -> Option<Cmd> {
     let memory = millis(ballot.memory());
     let script = |script: &Script, text: &str| {
         let mut cmd = Cmd::with_capacity(10, 320);
-        if form == Form::Hash {
-            cmd.arg("EVALSHA").arg(script.get_hash());
-        } else {
+        if form == Form::Text {
             cmd.arg("EVAL").arg(text);
+        } else {
+            cmd.arg("EVALSHA").arg(script.get_hash());
         }
         // Where the node keeps the largest ballot that it has accepted for this lock.
         let fence_key = format!("redlock-quorum:fence:{}", request.key());

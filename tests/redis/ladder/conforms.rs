@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redlock_quorum::{ExtendError, LossCause};
 
-use super::Nodes;
+use super::nodes::Nodes;
 use crate::support::{acquire_everywhere, eventually, ms, soon, warm_up};
 
 const FOREIGN: &str = "somebody else's";

@@ -1,14 +1,14 @@
 //! A key that somebody touches between our look at it and our change of it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use redlock_quorum::testkit::fleet::ServerKind;
-use redlock_quorum::{ExtendError, LossCause, Redlock};
+use redlock_quorum::{ExtendError, Guard, LossCause, Redlock};
 
+use super::nodes::{Nodes, at};
 use super::relay::Relay;
-use super::{Nodes, at};
 use crate::support::{acquire_everywhere, builder, eventually, ms, run, warm_up};
 
 const FOREIGN: &str = "somebody else's";
@@ -20,6 +20,7 @@ struct Raced {
     redlock: Redlock,
     /// How often it was done.
     count: Arc<AtomicU32>,
+    is_armed: Arc<AtomicBool>,
 }
 
 impl Raced {
@@ -31,9 +32,11 @@ impl Raced {
     ) -> Option<Self> {
         let nodes = Nodes::start(ServerKind::Redis, "-@scripting")?;
         let count = Arc::new(AtomicU32::new(0));
+        let is_armed = Arc::new(AtomicBool::new(false));
         let mut relays = Vec::new();
         for admin in &nodes.admins {
             let (admin, count) = (admin.clone(), Arc::clone(&count));
+            let is_armed = Arc::clone(&is_armed);
             let (left, is_next) = (AtomicU32::new(times), AtomicU32::new(0));
             let before = move |command: &[String]| {
                 if command == ["EXEC"] && is_next.swap(0, Ordering::SeqCst) == 1 {
@@ -45,7 +48,7 @@ impl Raced {
                         at(&admin, words);
                         count.fetch_add(1, Ordering::SeqCst);
                     }
-                } else if command[0] == change && command[1] == "resource" {
+                } else if command[0] == change && is_armed.load(Ordering::SeqCst) {
                     is_next.store(1, Ordering::SeqCst);
                 }
             };
@@ -63,7 +66,15 @@ impl Raced {
             relays,
             redlock,
             count,
+            is_armed,
         })
+    }
+
+    /// A lock on all nodes; from now on somebody is in its way.
+    async fn guard(&self) -> Guard {
+        let guard = acquire_everywhere(&self.redlock, "resource").await;
+        self.is_armed.store(true, Ordering::SeqCst);
+        guard
     }
 
     fn count(&self) -> u32 {
@@ -78,7 +89,7 @@ fn a_key_overwritten_between_look_and_delete_is_not_deleted() {
         let Some(raced) = Raced::start("DEL", 1, words).await else {
             return;
         };
-        let guard = acquire_everywhere(&raced.redlock, "resource").await;
+        let guard = raced.guard().await;
         let released = guard.release().await.unwrap();
         assert!(released.already_gone && released.deleted == 0);
         assert!(raced.redlock.clone().close(ms(10_000)).await.is_complete());
@@ -100,7 +111,7 @@ fn a_key_overwritten_between_look_and_extension_is_not_extended() {
         let Some(raced) = Raced::start("PEXPIRE", 1, words).await else {
             return;
         };
-        let guard = acquire_everywhere(&raced.redlock, "resource").await;
+        let guard = raced.guard().await;
         match guard.extend(ms(60_000)).await {
             Err(ExtendError::Lost(LossCause::Gone)) => {}
             other => panic!("{other:?}"),
@@ -122,7 +133,7 @@ fn a_key_that_was_touched_and_is_still_ours_is_released() {
         let Some(raced) = Raced::start("DEL", 1, words).await else {
             return;
         };
-        let guard = acquire_everywhere(&raced.redlock, "resource").await;
+        let guard = raced.guard().await;
         assert!(!guard.release().await.unwrap().already_gone);
         eventually("it is released", async || raced.nodes.are_empty()).await;
         assert_eq!(raced.count(), 3);
@@ -136,7 +147,7 @@ fn a_key_that_is_touched_again_and_again_is_released_in_the_end() {
         let Some(raced) = Raced::start("DEL", 20, words).await else {
             return;
         };
-        let guard = acquire_everywhere(&raced.redlock, "resource").await;
+        let guard = raced.guard().await;
         guard.release().await.ok();
         assert!(raced.redlock.clone().close(ms(10_000)).await.is_complete());
         eventually("it is released", async || raced.nodes.are_empty()).await;

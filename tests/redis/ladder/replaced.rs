@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use redlock_quorum::RestartGuard;
 use redlock_quorum::testkit::fleet::{Flavor, Fleet, Options, ServerKind};
 
-use super::calls;
+use super::nodes::calls;
 use crate::support::{
     TWO_RECONNECTS, acquire_everywhere, builder, eventually, eventually_within, lock_keys, ms, run,
     text, warm_up,
@@ -13,7 +14,12 @@ use crate::support::{
 async fn replaced(old: &Flavor, new: &Flavor) {
     let mut fleet = Fleet::with(old, 3, &Options::new()).unwrap();
     let urls = fleet.urls();
-    let redlock = builder(&urls).ttl(Duration::from_secs(30)).build().unwrap();
+    // Its data is gone with it: only so does it vote again at once.
+    let redlock = builder(&urls)
+        .restart_guard(RestartGuard::Off)
+        .ttl(Duration::from_secs(30))
+        .build()
+        .unwrap();
     warm_up(&redlock).await;
     let held = acquire_everywhere(&redlock, "held").await;
     for node in 0..3 {

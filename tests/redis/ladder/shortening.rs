@@ -7,7 +7,7 @@ use redlock_quorum::testkit::fleet::{Flavor, Options, Server, ServerKind};
 use redlock_quorum::testkit::proxy::{Direction, Fault, Proxy, Scope};
 use redlock_quorum::{ExtendError, Guard, Renewal};
 
-use super::at;
+use super::nodes::at;
 use crate::support::{builder, eventually, ms, run};
 
 const ROUND: Duration = Duration::from_millis(700);
