@@ -231,6 +231,7 @@ impl Hold {
     pub(crate) fn disown(&mut self, now: Moment, outbox: &mut dyn Outbox) {
         self.opening = Opening::Attach;
         self.valid_until = now;
+        self.ledger.on_ballot(self.balloting.current);
         self.ledger.assume_everywhere();
         self.end(LossCause::Released, now, outbox);
     }

@@ -80,6 +80,8 @@ struct Entry {
     /// before a straggler was: that they found no key proves nothing.
     extensions: usize,
     overtaken_extensions: usize,
+    /// The key was set by another client, whose stragglers we cannot know.
+    inherited: bool,
     removal: Removal,
     /// There was a straggler when the release was submitted: its answer proves nothing yet.
     overtaken: bool,
@@ -91,8 +93,6 @@ pub(crate) struct Ledger {
     entries: Vec<Entry>,
     /// The longest ttl any command of this lock has asked for.
     ttl: Duration,
-    /// The key was set by another client, whose stragglers we cannot know.
-    inherited: bool,
     /// The largest ballot any command of this lock has carried.
     ballot: Option<Ballot>,
 }
@@ -106,6 +106,7 @@ impl Ledger {
             straggler: None,
             extensions: 0,
             overtaken_extensions: 0,
+            inherited: false,
             removal: Removal::None,
             overtaken: false,
             give_up_at: None,
@@ -113,7 +114,6 @@ impl Ledger {
         Self {
             entries: vec![entry; nodes],
             ttl,
-            inherited: false,
             ballot: None,
         }
     }
@@ -125,8 +125,8 @@ impl Ledger {
 
     /// Any node may have the key, or get it yet: somebody else has set it.
     pub(crate) fn assume_everywhere(&mut self) {
-        self.inherited = true;
         for entry in &mut self.entries {
+            entry.inherited = true;
             entry.presence = Presence::Maybe;
         }
     }
@@ -270,7 +270,7 @@ impl Ledger {
             }
             if bug!(PendingForgotten) && entry.pending > 0 {
                 entry.settle();
-            } else if entry.is_possible() || self.inherited {
+            } else if entry.is_possible() || entry.inherited {
                 entry.send_release(node, ballot, outbox);
             } else {
                 entry.removal = Removal::Settled;
@@ -429,10 +429,10 @@ impl Entry {
         }
     }
 
-    /// Where something of ours is unanswered, a fenced lock's release is a tombstone: what comes
+    /// Where something of ours is unanswered, as far as we can know, a fenced lock's release is a tombstone: what comes
     /// after it, however late, does nothing.
     fn send_release(&mut self, node: usize, ballot: Option<Ballot>, outbox: &mut dyn Outbox) {
-        let unanswered = self.pending > 0 || self.straggler.is_some();
+        let unanswered = self.pending > 0 || self.straggler.is_some() || self.inherited;
         let (release, is_final) = match ballot {
             Some(ballot) if unanswered => (Command::Tombstone { ballot }, true),
             Some(_) | None => (Command::Release, false),
