@@ -67,7 +67,7 @@ async fn live(plan: Plan) -> Outcome {
     tokio::time::sleep(ms(100)).await;
     look(&world, Phase::Expired);
     end(&world).await;
-    Outcome::new(world)
+    Outcome::new(&world)
 }
 
 /// Calls and faults, then healing, and the time that it takes to settle.
@@ -178,7 +178,7 @@ async fn end(world: &Arc<World>) {
 }
 
 impl Outcome {
-    fn new(world: Arc<World>) -> Self {
+    fn new(world: &World) -> Self {
         let history = History {
             plan: world.plan.clone(),
             events: world.history.take(),

@@ -22,9 +22,9 @@ pub(crate) fn check(history: &History) -> Vec<Violation> {
         .collect();
     let mut violations = Vec::new();
     for event in &history.events {
-        let (op, holders) = match event.what {
-            What::Acquired { op, holders, .. } | What::Holders { op, holders } => (op, holders),
-            _ => continue,
+        let (What::Acquired { op, holders, .. } | What::Holders { op, holders }) = event.what
+        else {
+            continue;
         };
         let is_over = ends.get(&op).is_none_or(|&end| event.at >= end);
         if holders < quorum && !is_over {
