@@ -1,4 +1,5 @@
 use super::*;
+use crate::error::InvalidRequest;
 
 fn built(urls: &[&str]) -> Result<Redlock, BuildError> {
     Builder::default().nodes(urls.iter().copied()).build()

@@ -43,6 +43,7 @@ pub(crate) use bug;
 pub(crate) mod backoff;
 pub(crate) mod ballot;
 pub(crate) mod balloting;
+pub(crate) mod command;
 pub(crate) mod extending;
 pub(crate) mod hold;
 #[cfg(feature = "testkit")]
