@@ -9,16 +9,13 @@ use redis::{Client, ConnectionAddr, IntoConnectionInfo};
 use tokio::runtime::Handle;
 
 use crate::client::Redlock;
-use crate::driver::engine::{Engine, default_round_timeout};
-use crate::error::{BuildError, InvalidRequest};
+use crate::config::Config;
+use crate::error::BuildError;
 use crate::node::Node;
 #[cfg(feature = "testkit")]
 use crate::node::memory::MemoryNode;
 use crate::node::redis::RedisNode;
 use crate::node::redis::marker::Marking;
-use crate::quorum::ballot::Ballot;
-use crate::quorum::hold::Terms;
-use crate::quorum::renewal::Renewal;
 use crate::quorum::trust::amnesia::{Guarding, RestartGuard, quarantine};
 use crate::request::Wait;
 use crate::token::Entropy;
@@ -30,7 +27,7 @@ pub(crate) const SHORTEST_TTL: Duration = Duration::from_millis(20);
 pub(crate) const MOST_NODES: usize = 31;
 pub(crate) const LONGEST_RESOURCE: usize = 512;
 /// Keys of our own stand under this.
-const RESERVED: &str = "redlock-quorum:";
+pub(crate) const RESERVED: &str = "redlock-quorum:";
 
 /// Settings of a [`Redlock`] client, and their defaults.
 ///
@@ -63,17 +60,6 @@ enum NodeSpec {
     Client(Box<Client>),
     #[cfg(feature = "testkit")]
     Memory(crate::testkit::memory::MemoryLink),
-}
-
-/// Settings that have been checked.
-#[derive(Debug)]
-pub(crate) struct Config {
-    pub(crate) ttl: Duration,
-    pub(crate) max_ttl: Duration,
-    pub(crate) wait: Wait,
-    pub(crate) prefix: String,
-    pub(crate) round_timeout: Option<Duration>,
-    pub(crate) fenced: bool,
 }
 
 /// Nodes that have not been started, with their names.
@@ -355,91 +341,6 @@ const fn provide_crypto() {}
 /// The address as it is shown and compared: no user, no password, no database.
 fn address(addr: &ConnectionAddr) -> String {
     addr.to_string().to_lowercase()
-}
-
-impl Config {
-    fn check(&self) -> Result<(), BuildError> {
-        let invalid =
-            |setting, problem: String| Err(BuildError::InvalidSetting { setting, problem });
-        if self.max_ttl < SHORTEST_TTL || !is_whole_millis(self.max_ttl) {
-            return invalid(
-                "max_ttl",
-                format!("is {:?}: whole milliseconds, at least 20ms", self.max_ttl),
-            );
-        }
-        if let Err(problem) = self.check_ttl(self.ttl) {
-            return invalid("ttl", format!("cannot be used: {problem}"));
-        }
-        if self.round_timeout.is_some_and(|timeout| timeout.is_zero()) {
-            return invalid("round_timeout", "is zero".into());
-        }
-        if self.prefix.len() > LONGEST_RESOURCE {
-            return invalid("prefix", format!("has more than {LONGEST_RESOURCE} bytes"));
-        }
-        if self.prefix.starts_with(RESERVED) {
-            return invalid(
-                "prefix",
-                format!("begins with {RESERVED}, which is reserved"),
-            );
-        }
-        Ok(())
-    }
-
-    pub(crate) fn check_ttl(&self, ttl: Duration) -> Result<(), InvalidRequest> {
-        if ttl < SHORTEST_TTL {
-            Err(InvalidRequest::TtlTooShort { ttl })
-        } else if ttl > self.max_ttl {
-            Err(InvalidRequest::TtlTooLong {
-                ttl,
-                max_ttl: self.max_ttl,
-            })
-        } else if is_whole_millis(ttl) {
-            Ok(())
-        } else {
-            Err(InvalidRequest::TtlNotWholeMillis { ttl })
-        }
-    }
-
-    /// The key of a resource, if the resource may be locked.
-    pub(crate) fn key(&self, resource: &str) -> Result<String, InvalidRequest> {
-        let key = format!("{}{resource}", self.prefix);
-        match resource.len() {
-            0 => Err(InvalidRequest::EmptyResource),
-            bytes if bytes > LONGEST_RESOURCE => Err(InvalidRequest::ResourceTooLong { bytes }),
-            _ if key.starts_with(RESERVED) => Err(InvalidRequest::ReservedResource),
-            _ => Ok(key),
-        }
-    }
-
-    /// What a lock of this ttl is asked for with.
-    pub(crate) fn terms(
-        &self,
-        ttl: Duration,
-        renewal: Renewal,
-        ballot: Option<Ballot>,
-        engine: &Engine,
-    ) -> Terms {
-        let (round_timeout, jitter) = (self.round_timeout(ttl), engine.entropy().jitter());
-        Terms {
-            ttl,
-            round_timeout,
-            renewal,
-            jitter,
-            ballot,
-        }
-    }
-
-    /// How long a round for this ttl waits for votes.
-    pub(crate) fn round_timeout(&self, ttl: Duration) -> Duration {
-        self.round_timeout.map_or_else(
-            || default_round_timeout(ttl),
-            |timeout| timeout.min(ttl / 2),
-        )
-    }
-}
-
-const fn is_whole_millis(duration: Duration) -> bool {
-    duration.subsec_nanos().is_multiple_of(1_000_000)
 }
 
 impl fmt::Debug for Builder {

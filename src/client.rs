@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 
-use crate::builder::{Builder, Config, Nodes};
+use crate::builder::{Builder, Nodes};
+use crate::config::Config;
 use crate::driver::attempt::Attempt;
 use crate::driver::cell::Cell;
 use crate::driver::engine::Engine;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::builder::Config;
+use crate::config::Config;
 use crate::driver::cell::Cell;
 use crate::error::InvalidRequest;
 use crate::quorum::ballot::{Ballot, FencingToken};

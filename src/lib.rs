@@ -111,6 +111,7 @@
 mod builder;
 mod client;
 mod clock;
+mod config;
 pub mod defaults;
 pub mod docs;
 mod driver;
@@ -140,7 +141,7 @@ pub use self::lease::Lease;
 pub use self::lost::Lost;
 pub use self::owner::Owner;
 pub use self::quorum::ballot::FencingToken;
-pub use self::quorum::hold::LossCause;
+pub use self::quorum::command::LossCause;
 pub use self::quorum::renewal::Renewal;
 pub use self::quorum::trust::amnesia::RestartGuard;
 pub use self::quorum::vote::{NodeError, NodeVote, Refusal, Tally, Unsent, Vote};

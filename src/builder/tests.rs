@@ -1,4 +1,5 @@
 use super::*;
+use crate::error::InvalidRequest;
 
 fn built(urls: &[&str]) -> Result<Redlock, BuildError> {
     Builder::default().nodes(urls.iter().copied()).build()
@@ -140,6 +141,7 @@ fn the_environment_is_read_and_its_faults_are_told() {
         ("REDLOCK_WAIT", "250ms"),
         ("REDLOCK_PREFIX", "p:"),
         ("REDLOCK_ROUND_TIMEOUT", "70ms"),
+        ("REDLOCK_FENCED", "true"),
         ("REDLOCK_RESTART_GUARD", " Strict"),
     ]);
     assert_eq!(redlock.restart_guard, RestartGuard::Strict);
@@ -154,6 +156,9 @@ fn the_environment_is_read_and_its_faults_are_told() {
         (Wait::For(Duration::from_millis(250)), "p:")
     );
     assert_eq!(config.round_timeout, Some(Duration::from_millis(70)));
+    assert!(config.fenced && !built(&["redis://a"]).unwrap().config().fenced);
+    let error = env(&[("REDLOCK_NODES", "redis://a"), ("REDLOCK_FENCED", "maybe")]).build();
+    assert!(error.unwrap_err().to_string().contains("REDLOCK_FENCED"));
     let error = env(&[("REDLOCK_NODES", "redis://a"), ("REDLOCK_TTL", "soon")])
         .build()
         .unwrap_err();

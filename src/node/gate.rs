@@ -99,4 +99,22 @@ mod tests {
         gate.set_link(Link::Down(Unsent::NotConnected), None);
         assert_eq!(gate.admit(Command::Release), Err(Unsent::NotConnected));
     }
+
+    #[test]
+    fn a_node_in_quarantine_takes_everything_but_acquires() {
+        let gate = Gate::new();
+        for decided in [false, true] {
+            gate.set_link(Link::Quarantined { decided }, None);
+            assert_eq!(gate.admit(ACQUIRE), Err(Unsent::Quarantined));
+            let (ttl, ballot) = (Duration::from_secs(1), None);
+            let extend = Command::Extend {
+                ttl,
+                number: 1,
+                ballot,
+            };
+            for command in [extend, Command::Heal { ttl, ballot }, Command::Release] {
+                assert_eq!(gate.admit(command), Ok(()));
+            }
+        }
+    }
 }

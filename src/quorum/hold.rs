@@ -4,121 +4,20 @@
 //! each takes the present moment and an [`Outbox`]. After any of them [`Hold::next_deadline`] may
 //! have changed; `on_deadline` called early, late or twice does what is due and nothing else.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::ballot::Ballot;
 use super::balloting::Balloting;
+pub(crate) use super::command::{Command, LossCause, Outbox, Reply};
 use super::extending::Extending;
-use super::ledger::{Carrier, Ledger, News};
+use super::ledger::{Ledger, News};
 use super::renewal::{Renewal, Renewing};
 use super::round::{Round, Verdict};
 use super::validity::{self, Moment};
-use super::vote::{Unsent, Vote};
+use super::vote::Vote;
 
 #[cfg(test)]
 pub(super) mod outlook;
-
-/// What is asked of a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Command {
-    Acquire {
-        ttl: Duration,
-        ballot: Option<Ballot>,
-    },
-    /// The number tells one extension of a lock from the next.
-    Extend {
-        ttl: Duration,
-        number: u32,
-        ballot: Option<Ballot>,
-    },
-    /// Sets a key again that a node lacks, while a quorum has it. It never counts.
-    Heal {
-        ttl: Duration,
-        ballot: Option<Ballot>,
-    },
-    Release,
-    /// A release after which no acquire or heal with this ballot, or a smaller one, does anything.
-    Tombstone {
-        ballot: Ballot,
-    },
-}
-
-impl Command {
-    pub(crate) const fn is_release(self) -> bool {
-        matches!(self, Self::Release | Self::Tombstone { .. })
-    }
-
-    /// What a fenced command carries.
-    pub(crate) const fn ballot(self) -> Option<Ballot> {
-        match self {
-            Self::Acquire { ballot, .. }
-            | Self::Extend { ballot, .. }
-            | Self::Heal { ballot, .. } => ballot,
-            Self::Tombstone { ballot } => Some(ballot),
-            Self::Release => None,
-        }
-    }
-}
-
-/// A node's answer to a command, exactly one for each that was submitted.
-#[derive(Clone, Debug)]
-pub(crate) struct Reply {
-    pub(crate) vote: Vote,
-    pub(crate) carrier: Carrier,
-    pub(crate) error: Option<Arc<str>>,
-}
-
-/// Where a hold's effects go. Carried out at once, without calling back.
-pub(crate) trait Outbox {
-    /// Hands a command to a node, in order. A refusal means it was not and will not be written.
-    fn submit(&mut self, node: usize, command: Command) -> Result<(), Unsent>;
-    /// What went wrong at a node that has just refused a command, in one line, where it is known.
-    fn trouble(&self, _node: usize) -> Option<Arc<str>> {
-        None
-    }
-    /// Is a command for this node about to be written? Not while its first handshake is under way.
-    fn is_up(&self, _node: usize) -> bool {
-        true
-    }
-    /// Takes an acquire or an extension back if it is still unwritten; no reply follows then.
-    fn withdraw(&mut self, node: usize, command: Command) -> bool;
-    /// Something that callers wait for has changed.
-    fn wake(&mut self);
-}
-
-/// Why a lock is not held any more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum LossCause {
-    /// Its validity ended before it was extended.
-    Expired,
-    /// Too few nodes still have the key: it was deleted, evicted, or forgotten. An extension,
-    /// by hand or by renewal, found out; nodes are not asked otherwise.
-    Gone,
-    /// The longest time that it may be held is over ([`Renewal::max_hold`](crate::Renewal::max_hold)).
-    /// The nodes keep the key until the guard is dropped, or until it expires.
-    MaxHold,
-    /// The guard was turned into a lease.
-    Detached,
-    /// The guard was released.
-    Released,
-    /// The client was closed.
-    Closed,
-}
-
-impl std::fmt::Display for LossCause {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Expired => "validity ended",
-            Self::Gone => "the key is gone from a quorum of nodes",
-            Self::MaxHold => "held for as long as it may be",
-            Self::Detached => "detached",
-            Self::Released => "released",
-            Self::Closed => "the client was closed",
-        })
-    }
-}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
@@ -231,6 +130,7 @@ impl Hold {
     pub(crate) fn disown(&mut self, now: Moment, outbox: &mut dyn Outbox) {
         self.opening = Opening::Attach;
         self.valid_until = now;
+        self.ledger.on_ballot(self.balloting.current);
         self.ledger.assume_everywhere();
         self.end(LossCause::Released, now, outbox);
     }

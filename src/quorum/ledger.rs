@@ -11,11 +11,13 @@
 
 use std::time::Duration;
 
+use self::entry::{Entry, Presence, Removal};
 use super::ballot::Ballot;
-use super::hold::{Command, Outbox};
+use super::hold::Outbox;
 use super::validity::Moment;
 use super::vote::{Unsent, Vote};
 
+mod entry;
 #[cfg(test)]
 mod outlook;
 
@@ -48,51 +50,11 @@ pub(crate) enum News {
 /// The pause before a refused release is sent again.
 pub(crate) const RETRY: Duration = Duration::from_millis(100);
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Presence {
-    Absent,
-    Maybe,
-    Present,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Removal {
-    /// Not begun.
-    None,
-    InFlight,
-    AwaitingConnection,
-    AwaitingFinish,
-    RetryAt(Moment),
-    Settled,
-}
-
-#[derive(Clone, Debug)]
-struct Entry {
-    presence: Presence,
-    /// So many acquires and heals are on their way.
-    pending: u8,
-    /// The newest broken connection on which something of ours is left that may still be executed,
-    /// at any time: an acquire, a heal, or an extension, which lengthens a key's life.
-    unfinished: Option<ConnectionId>,
-    /// The same for acquires and heals alone: they create the key.
-    straggler: Option<ConnectionId>,
-    /// How many extensions are in flight; and how many of them, the first, may have been executed
-    /// before a straggler was: that they found no key proves nothing.
-    extensions: usize,
-    overtaken_extensions: usize,
-    removal: Removal,
-    /// There was a straggler when the release was submitted: its answer proves nothing yet.
-    overtaken: bool,
-    give_up_at: Option<Moment>,
-}
-
 #[derive(Clone, Debug)]
 pub(crate) struct Ledger {
     entries: Vec<Entry>,
     /// The longest ttl any command of this lock has asked for.
     ttl: Duration,
-    /// The key was set by another client, whose stragglers we cannot know.
-    inherited: bool,
     /// The largest ballot any command of this lock has carried.
     ballot: Option<Ballot>,
 }
@@ -106,6 +68,7 @@ impl Ledger {
             straggler: None,
             extensions: 0,
             overtaken_extensions: 0,
+            inherited: false,
             removal: Removal::None,
             overtaken: false,
             give_up_at: None,
@@ -113,7 +76,6 @@ impl Ledger {
         Self {
             entries: vec![entry; nodes],
             ttl,
-            inherited: false,
             ballot: None,
         }
     }
@@ -125,8 +87,8 @@ impl Ledger {
 
     /// Any node may have the key, or get it yet: somebody else has set it.
     pub(crate) fn assume_everywhere(&mut self) {
-        self.inherited = true;
         for entry in &mut self.entries {
+            entry.inherited = true;
             entry.presence = Presence::Maybe;
         }
     }
@@ -270,7 +232,7 @@ impl Ledger {
             }
             if bug!(PendingForgotten) && entry.pending > 0 {
                 entry.settle();
-            } else if entry.is_possible() || self.inherited {
+            } else if entry.is_possible() || entry.inherited {
                 entry.send_release(node, ballot, outbox);
             } else {
                 entry.removal = Removal::Settled;
@@ -379,76 +341,5 @@ impl Ledger {
                 entry.send_release(node, ballot, outbox);
             }
         }
-    }
-}
-
-impl Entry {
-    fn is_possible(&self) -> bool {
-        self.pending > 0 || self.presence != Presence::Absent
-    }
-
-    fn deadline(&self) -> Option<Moment> {
-        let retry = match self.removal {
-            Removal::None | Removal::Settled => return None,
-            Removal::RetryAt(at) => Some(at),
-            Removal::InFlight | Removal::AwaitingConnection | Removal::AwaitingFinish => None,
-        };
-        [retry, self.give_up_at].into_iter().flatten().min()
-    }
-
-    fn carry(&mut self, carrier: Carrier) {
-        if let Carrier::Broken(connection) = carrier {
-            self.unfinished = self.unfinished.max(Some(connection));
-            if bug!(DebtsEndEarly) {
-                return;
-            }
-            self.give_up_at = None;
-        }
-    }
-
-    /// An extension is not in flight any more. Is it doubtful that it found the key as it is now?
-    fn on_extension_over(&mut self, carrier: Carrier) -> bool {
-        let is_doubtful = self.overtaken_extensions > 0;
-        self.extensions = self.extensions.saturating_sub(1);
-        // What was not written is not the first of them, and there may be none left.
-        let others = if carrier == Carrier::NotWritten {
-            self.overtaken_extensions
-        } else {
-            self.overtaken_extensions.saturating_sub(1)
-        };
-        self.overtaken_extensions = others.min(self.extensions);
-        is_doubtful
-    }
-
-    /// If nothing of ours is in flight or left on a broken connection, nothing is executed after
-    /// `now`: one ttl later the key has expired by itself.
-    fn outlive(&mut self, now: Moment, ttl: Duration) {
-        if self.unfinished.is_none() && self.pending == 0 && self.extensions == 0 {
-            let at = now.after(ttl);
-            self.give_up_at = Some(self.give_up_at.map_or(at, |earlier| earlier.min(at)));
-        }
-    }
-
-    /// Where something of ours is unanswered, a fenced lock's release is a tombstone: what comes
-    /// after it, however late, does nothing.
-    fn send_release(&mut self, node: usize, ballot: Option<Ballot>, outbox: &mut dyn Outbox) {
-        let unanswered = self.pending > 0 || self.straggler.is_some();
-        let (release, is_final) = match ballot {
-            Some(ballot) if unanswered => (Command::Tombstone { ballot }, true),
-            Some(_) | None => (Command::Release, false),
-        };
-        self.overtaken = self.straggler.is_some() && !is_final;
-        self.removal = match outbox.submit(node, release) {
-            Ok(()) => Removal::InFlight,
-            // The news of that may have come before there was anything to remove.
-            Err(Unsent::Closed) => Removal::Settled,
-            Err(_) => Removal::AwaitingConnection,
-        };
-    }
-
-    fn settle(&mut self) {
-        self.presence = Presence::Absent;
-        self.pending = 0;
-        self.removal = Removal::Settled;
     }
 }

@@ -43,6 +43,7 @@ pub(crate) use bug;
 pub(crate) mod backoff;
 pub(crate) mod ballot;
 pub(crate) mod balloting;
+pub(crate) mod command;
 pub(crate) mod extending;
 pub(crate) mod hold;
 #[cfg(feature = "testkit")]
@@ -50,6 +51,7 @@ pub(crate) mod keyspace;
 pub(crate) mod ledger;
 pub(crate) mod renewal;
 pub(crate) mod round;
+#[cfg(feature = "testkit")]
 pub(crate) mod rule;
 #[cfg(feature = "testkit")]
 pub(crate) mod sabotage;

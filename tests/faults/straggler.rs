@@ -17,7 +17,7 @@ use redlock_quorum::{Guard, Redlock, Unsent, Vote};
 
 use crate::support::{
     Proxied, ask, builder, eventually, eventually_within, fleet, info, keys_expired, lock_keys, ms,
-    run, text, vote, warm_up,
+    released_everywhere, run, text, vote, warm_up,
 };
 
 const TTL: Duration = Duration::from_secs(10);

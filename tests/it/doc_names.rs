@@ -46,9 +46,15 @@ fn named(document: &str, text: &str) -> BTreeSet<String> {
     names
 }
 
-/// The names of all functions that follow an attribute of a test.
+/// The names of all functions that follow an attribute of a test, and of the simulation's invariants.
 fn tests() -> BTreeSet<String> {
     let mut names = BTreeSet::new();
+    for (path, _) in files("tests/sim/invariants", "rs") {
+        names.extend(
+            path.file_stem()
+                .map(|name| name.to_string_lossy().into_owned()),
+        );
+    }
     for (_, text) in files("src", "rs").into_iter().chain(files("tests", "rs")) {
         let mut is_test = false;
         for line in text.lines().map(str::trim) {

@@ -8,6 +8,7 @@ mod defaults;
 mod doc_lint;
 mod doc_names;
 mod fencing;
+mod forgetful;
 mod handover;
 mod life;
 mod owner;

@@ -67,7 +67,7 @@ fn a_fenced_lock_is_its_token_and_its_ballot() {
             assert_eq!(fence(server), Some(token(&guard)));
             let left = number(server, &["PTTL", FENCE]);
             assert!((590_000..=600_000).contains(&left), "{left}");
-            ask(server, &["PEXPIRE", FENCE, "1000"]);
+            ask(server, &["PEXPIRE", FENCE, "60000"]);
         }
         guard.extend(ms(40_000)).await.unwrap();
         eventually("the fence lives on while it is used", async || {
@@ -236,6 +236,8 @@ fn law_4_a_late_acquire_behind_a_tombstone_does_nothing_at_a_real_node() {
             }
             guard.release().await.unwrap();
         };
+        // Time for the proxy to read what it holds.
+        tokio::time::sleep(ms(150)).await;
         let accepted = proxy.stats().accepted;
         proxy.cut_clients();
         eventually("the client connects again", async || {

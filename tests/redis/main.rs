@@ -7,6 +7,8 @@ mod addresses;
 #[cfg(test)]
 mod bad_nodes;
 #[cfg(test)]
+mod both;
+#[cfg(test)]
 mod closing;
 #[cfg(test)]
 mod conformance;

@@ -106,6 +106,7 @@ impl World {
             .memory_nodes(links.iter().cloned())
             .seed(dice.next())
             .ttl(self.plan.ttl)
+            // Without a guard restarted servers vote at once: the second class shows what that costs.
             .restart_guard(RestartGuard::Off)
             .build()
             .expect("the settings are sound");

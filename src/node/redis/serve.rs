@@ -75,14 +75,15 @@ impl Driver {
         let mut open = true;
         // Did the last write carry the commands of several callers?
         let mut crowded = false;
-        let mut vigilant = true;
+        // The vigil is to be polled, as soon as something may be written.
+        let mut vigilant = false;
         let reason: String = loop {
             timer.arm(
                 self,
                 [
                     breaker.next_deadline(),
                     finish_at,
-                    self.vigil.next_deadline(),
+                    self.vigil.next_deadline().filter(|_| !vigilant),
                 ]
                 .into_iter()
                 .flatten()

@@ -5,13 +5,22 @@
 //! is finished; what was not executed by then never is. Whether a command was written is decided
 //! only when it matters: when it is withdrawn, or when its connection breaks.
 
+use std::cell::Cell;
+use std::fmt;
 use std::hash::{Hash, Hasher};
 
-use super::super::hold::{Command, Outbox};
-use super::super::vote::{Unsent, Vote};
+use super::super::hold::{Command, Outbox, Reply};
+use super::super::ledger::{Carrier, ConnectionId};
+use super::super::vote::{Refusal, Unsent, Vote};
 use super::TTL;
 use super::properties::Violation;
 use super::rules::{Rule, Withdraw};
+
+const NOT_OURS: Vote = Vote::Held {
+    ttl: None,
+    fence: None,
+};
+const REFUSED: Vote = Vote::Refused(Refusal::ReadOnly);
 
 /// At most so many commands of one attempt are out on one connection.
 const ROOM: usize = 5;
@@ -69,10 +78,42 @@ impl From<Command> for Op {
 /// What a client will hear of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
-    Vote(Vote),
+    Granted,
+    NotOurs,
+    Refused,
     /// It was written, and its connection broke.
     Broken,
     Unwritten,
+}
+
+impl fmt::Display for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Granted => "granted",
+            Self::NotOurs => "another key or none",
+            Self::Refused => "refused",
+            Self::Broken => "connection broken",
+            Self::Unwritten => "never written",
+        })
+    }
+}
+
+impl Answer {
+    pub(super) fn reply(self, connection: u8) -> Reply {
+        let connection = ConnectionId(connection.into());
+        let (vote, carrier) = match self {
+            Self::Granted => (Vote::Granted, Carrier::Answered(connection)),
+            Self::NotOurs => (NOT_OURS, Carrier::Answered(connection)),
+            Self::Refused => (REFUSED, Carrier::Answered(connection)),
+            Self::Broken => (Vote::Unknown, Carrier::Broken(connection)),
+            Self::Unwritten => (Vote::Unsent(Unsent::NotConnected), Carrier::NotWritten),
+        };
+        Reply {
+            vote,
+            carrier,
+            error: None,
+        }
+    }
 }
 
 /// First in, first out, without allocation.
@@ -196,13 +237,7 @@ impl Hash for Channel {
         }
         for (op, answer) in self.replies.iter() {
             hash_op(op, 32, hasher);
-            hasher.write_u8(match answer {
-                Answer::Vote(Vote::Granted) => 1,
-                Answer::Vote(vote) if vote.is_contention() => 2,
-                Answer::Vote(_) => 3,
-                Answer::Broken => 4,
-                Answer::Unwritten => 5,
-            });
+            hasher.write_u8(answer as u8);
         }
         for broken in &self.broken {
             hasher.write_u8(48);
@@ -236,10 +271,17 @@ pub(super) struct Wire<'a> {
     /// The nodes, one bit each, whose commands turn out to be unwritten if they are withdrawn.
     pub(super) unwritten: u8,
     /// The nodes where that was asked.
-    pub(super) asked: u8,
+    pub(super) asked: Cell<u8>,
     /// Releases that a weakened rule keeps back and takes for answered.
     pub(super) kept_back: u8,
     pub(super) violation: Option<Violation>,
+}
+
+impl Wire<'_> {
+    fn is_found_unwritten(&self, node: usize) -> bool {
+        self.asked.set(self.asked.get() | 1 << node);
+        self.unwritten & (1 << node) != 0
+    }
 }
 
 impl Outbox for Wire<'_> {
@@ -252,31 +294,44 @@ impl Outbox for Wire<'_> {
         if !channel.up {
             return Err(Unsent::NotConnected);
         }
-        match self.rule {
-            Rule::PendingIsNotReleased if op == Op::Release && channel.acquire_is_out() => {
-                self.kept_back |= 1 << node;
-            }
-            Rule::ReleaseOvertakes if op == Op::Release => channel.requests.push_front(op),
-            _ => channel.requests.push(op),
+        let weakened = |rule| self.rule == rule && op == Op::Release;
+        if weakened(Rule::PendingIsNotReleased) && channel.acquire_is_out() {
+            self.kept_back |= 1 << node;
+        } else if weakened(Rule::ReleaseOvertakes) {
+            channel.requests.push_front(op);
+        } else {
+            channel.requests.push(op);
         }
         Ok(())
     }
 
     fn withdraw(&mut self, node: usize, command: Command) -> bool {
         let op = Op::from(command);
-        let requests = &mut self.channels[node].requests;
-        if !requests.iter().any(|other| other == op) {
+        if !self.channels[node].requests.iter().any(|other| other == op) {
             return false;
         }
         let unwritten = match self.withdraw {
             Withdraw::Never => false,
             Withdraw::Always => true,
-            Withdraw::Either => {
-                self.asked |= 1 << node;
-                self.unwritten & (1 << node) != 0
-            }
+            Withdraw::Either => self.is_found_unwritten(node),
         };
-        unwritten && requests.remove(|other| other == op)
+        unwritten && self.channels[node].requests.remove(|other| other == op)
+    }
+
+    /// Down, if its acquire is found unwritten: that waits for the first handshake then.
+    fn is_up(&self, node: usize) -> bool {
+        if !self.channels[node]
+            .requests
+            .iter()
+            .any(|op| op == Op::Acquire)
+        {
+            return true;
+        }
+        match self.withdraw {
+            Withdraw::Never => true,
+            Withdraw::Always => false,
+            Withdraw::Either => !self.is_found_unwritten(node),
+        }
     }
 
     fn wake(&mut self) {}

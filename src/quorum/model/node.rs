@@ -3,7 +3,7 @@
 
 use super::super::keyspace::Keyspace;
 use super::super::vote::Vote;
-use super::channel::Op;
+use super::channel::{Answer, Op};
 use super::rules::{Plan, Rule};
 use super::{moment, tick};
 
@@ -17,7 +17,7 @@ pub(super) struct Node {
 }
 
 impl Node {
-    pub(super) fn execute(&mut self, plan: &Plan, attempt: usize, op: Op, now: u32) -> Vote {
+    pub(super) fn execute(&mut self, plan: &Plan, attempt: usize, op: Op, now: u32) -> Answer {
         let token = TOKENS[attempt];
         let mut keys = Keyspace::default();
         if let Some((owner, left)) = self.key {
@@ -39,7 +39,11 @@ impl Node {
         if let (Some((_, left)), Some(ttl)) = (&mut self.key, keys.ttl(KEY, moment(plan, now))) {
             *left = u8::try_from(ttl.as_nanos() / tick(plan).as_nanos()).expect("few ticks");
         }
-        vote
+        if vote == Vote::Granted {
+            Answer::Granted
+        } else {
+            Answer::NotOurs
+        }
     }
 
     pub(super) fn tick(&mut self) {

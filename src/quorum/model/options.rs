@@ -55,7 +55,9 @@ impl World {
             let nodes = (0..self.plan.nodes).filter(with_key);
             events.extend(nodes.map(Event::Vanish));
         }
-        events.push(Event::Tick);
+        if !self.plan.frozen {
+            events.push(Event::Tick);
+        }
         events
     }
 
@@ -104,9 +106,10 @@ impl World {
 
     fn can_be_taken(&self, a: usize) -> bool {
         let attempt = &self.attempts[a];
-        let votes_suffice = match self.plan.rule {
-            Rule::Quorum(votes) => self.granted(a) >= votes,
-            _ => attempt.hold.verdict() == Some(Verdict::Won),
+        let votes_suffice = if let Rule::Quorum(votes) = self.plan.rule {
+            self.granted(a) >= votes
+        } else {
+            attempt.hold.verdict() == Some(Verdict::Won)
         };
         votes_suffice && !attempt.taken && !attempt.hold.is_releasing()
     }

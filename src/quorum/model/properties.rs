@@ -6,7 +6,7 @@ use super::super::round::{Round, Verdict};
 use super::super::validity;
 use super::super::vote::Vote;
 use super::name;
-use super::world::{Stage, World};
+use super::world::{Attempt, Stage, World};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Violation {
@@ -98,6 +98,28 @@ pub(super) fn check(world: &World) -> Result<(), Violation> {
         return Err(Violation::Overlap(one, other));
     }
     Ok(())
+}
+
+impl World {
+    /// The attempts that have been granted the lock and have not ended, one bit each.
+    pub(super) fn holders(&self) -> u8 {
+        let holds = |attempt: &Attempt| {
+            attempt.stage == Stage::Live
+                && attempt.hold.verdict() == Some(Verdict::Won)
+                && !attempt.hold.is_releasing()
+        };
+        let bits = self.attempts.iter().enumerate();
+        bits.fold(0, |bits, (a, attempt)| bits | u8::from(holds(attempt)) << a)
+    }
+
+    /// Another has been granted the lock: those that held it when that one started, and still do,
+    /// should not be able to extend.
+    pub(super) fn intrude(&mut self, intruder: usize) {
+        let betrayed = self.holders() & self.attempts[intruder].held_at_start;
+        for (a, attempt) in self.attempts.iter_mut().enumerate() {
+            attempt.intruded |= betrayed & (1 << a) != 0;
+        }
+    }
 }
 
 /// Law 4: nothing is left of an attempt that counts as settled, and nothing can come.

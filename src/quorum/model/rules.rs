@@ -49,12 +49,20 @@ pub(super) struct Plan {
     pub(super) attempts: usize,
     /// The clock's step is a ttl divided by this.
     pub(super) ticks: u8,
+    /// How many extensions an attempt begins, and how many attempts do.
     pub(super) extensions: u8,
+    pub(super) extenders: usize,
+    /// The first attempt holds the lock in the beginning, by nodes 1 and 2, for a tick already.
+    pub(super) held: bool,
+    /// The clock stands still.
+    pub(super) frozen: bool,
     pub(super) withdraw: Withdraw,
     /// How many connections break in all.
     pub(super) breaks: u8,
     /// How many commands a node refuses.
     pub(super) refusals: u8,
+    /// An attempt hears of a broken connection at once: it takes no time, and nothing comes between.
+    pub(super) prompt: bool,
     /// Nodes refuse every release.
     pub(super) stubborn: bool,
     /// How many keys vanish before their time: exclusion is not promised then.
@@ -76,9 +84,13 @@ impl Plan {
             attempts,
             ticks: 1,
             extensions: 0,
+            extenders: attempts,
+            held: false,
+            frozen: false,
             withdraw: Withdraw::Either,
             breaks: 0,
             refusals: 0,
+            prompt: false,
             stubborn: false,
             vanishings: 0,
             cleanup: true,
@@ -92,13 +104,14 @@ impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} ({} nodes, {} attempts, ttl {} ticks, per attempt {} extensions, in all {} breaks, \
+            "{} ({} nodes, {} attempts, ttl {} ticks, {} extensions by {} attempts, {} breaks, \
              {} refusals, {} vanishing keys)",
             self.name,
             self.nodes,
             self.attempts,
             self.ticks,
             self.extensions,
+            self.extenders,
             self.breaks,
             self.refusals,
             self.vanishings,

@@ -1,133 +1,215 @@
-//! The rules as they are: nothing is violated in any state.
-use super::explore::{Budget, Order, explore};
-use super::rules::{Plan, Withdraw};
+//! The rules as they are: in no state of these worlds is anything violated.
+//!
+//! `REDLOCK_MODEL_ATTEMPTS` gives larger worlds, see `scripts/model-long`.
+
 use std::time::Duration;
 
-const BUDGET: Budget = Budget {
-    time: Duration::from_secs(60),
-    bytes: 6 << 30,
-};
+use super::explore::{Budget, Order, explore};
+use super::rules::{Plan, Withdraw};
 
-macro_rules! sound {
-    ($name:ident, $plan:expr) => {
-        #[test]
-        fn $name() {
-            static PLAN: Plan = $plan;
-            let outcome = explore(&PLAN, Order::BreadthFirst, BUDGET);
-            println!("{} {outcome}", stringify!($name));
-            assert!(outcome.violation.is_none());
-        }
+/// Explores a world to the end.
+fn holds(plan: Plan) {
+    let budget = Budget {
+        time: Duration::from_secs(600),
+        bytes: 4 << 30,
     };
+    let outcome = explore(plan, Order::BreadthFirst, budget);
+    println!("{outcome}");
+    assert!(outcome.violation.is_none() && outcome.complete, "see above");
 }
-const fn w(nodes: usize, attempts: usize) -> Plan {
-    Plan::new("w", nodes, attempts)
+
+#[test]
+fn in_order() {
+    holds(Plan {
+        ticks: 2,
+        ..Plan::new("all commands arrive", 3, 2)
+    });
 }
-sound!(a_plain, w(3, 2));
-sound!(b_plain4, w(4, 2));
-sound!(
-    d_alone3,
-    Plan {
+
+#[test]
+fn an_even_number_of_nodes() {
+    holds(Plan::new("an even number of nodes", 4, 2));
+}
+
+#[test]
+fn a_connection_breaks() {
+    holds(Plan {
+        breaks: 1,
+        prompt: true,
+        ..Plan::new("a connection breaks", 3, 2)
+    });
+}
+
+#[test]
+fn a_command_is_refused() {
+    holds(Plan {
+        refusals: 1,
+        ..Plan::new("a command is refused", 3, 2)
+    });
+}
+
+/// Exclusion is not promised then; everything else is.
+#[test]
+fn a_key_vanishes() {
+    holds(Plan {
+        vanishings: 1,
+        ..Plan::new("a key vanishes", 3, 2)
+    });
+}
+
+#[test]
+fn extensions() {
+    holds(Plan {
         ticks: 2,
         extensions: 1,
-        breaks: 1,
-        refusals: 1,
-        ..w(3, 1)
-    }
-);
-sound!(
-    d_alone2,
+        withdraw: Withdraw::Always,
+        ..Plan::new("extensions", 3, 2)
+    });
+}
+
+/// What another was granted in between shows at the next extension, as long as no acquire is left
+/// that may still set the key.
+#[test]
+fn an_extension_proves_continuity() {
+    holds(Plan {
+        ticks: 2,
+        extensions: 1,
+        extenders: 1,
+        held: true,
+        vanishings: 1,
+        withdraw: Withdraw::Always,
+        continuity: true,
+        ..Plan::new("an extension proves continuity", 3, 2)
+    });
+}
+
+/// One attempt alone, where more can go wrong at the same time.
+const fn alone(name: &'static str, nodes: usize) -> Plan {
     Plan {
         ticks: 2,
         extensions: 1,
         breaks: 2,
-        refusals: 1,
-        ..w(2, 1)
+        ..Plan::new(name, nodes, 1)
     }
-);
-sound!(
-    d_alone1,
-    Plan {
-        ticks: 2,
+}
+
+#[test]
+fn alone_with_three_nodes() {
+    holds(Plan {
+        breaks: 1,
+        refusals: 1,
+        ..alone("alone with three nodes", 3)
+    });
+}
+
+#[test]
+fn alone_with_two_nodes() {
+    holds(Plan {
+        refusals: 1,
+        ..alone("alone with two nodes", 2)
+    });
+}
+
+#[test]
+fn alone_with_one_node() {
+    holds(Plan {
         extensions: 2,
         breaks: 3,
         refusals: 2,
         vanishings: 1,
-        ..w(1, 1)
-    }
-);
-sound!(
-    d_stub1,
-    Plan {
-        ticks: 2,
-        extensions: 2,
-        breaks: 3,
+        ..alone("alone with one node", 1)
+    });
+}
+
+#[test]
+fn alone_with_stubborn_nodes() {
+    holds(Plan {
         stubborn: true,
-        ..w(1, 1)
+        ..alone("alone with nodes that refuse every release", 2)
+    });
+}
+
+/// Larger worlds, as far as time and memory reach.
+#[test]
+fn long() {
+    let number = |name, usual: u64| match std::env::var(name) {
+        Ok(given) => given.parse().expect(name),
+        Err(_) => usual,
+    };
+    let attempts = number("REDLOCK_MODEL_ATTEMPTS", 0);
+    let attempts = usize::try_from(attempts).expect("a few");
+    if attempts == 0 {
+        return;
     }
-);
-sound!(
-    d_stub2,
-    Plan {
-        ticks: 2,
-        extensions: 1,
-        breaks: 2,
-        stubborn: true,
-        ..w(2, 1)
+    let minutes = number("REDLOCK_MODEL_MINUTES", 60);
+    let bytes = usize::try_from(number("REDLOCK_MODEL_GIB", 12) << 30).expect("an address");
+    let wide = || Plan::new("", 3, attempts);
+    let plans = [
+        Plan {
+            name: "all commands arrive",
+            ..wide()
+        },
+        Plan {
+            name: "a key vanishes",
+            vanishings: 1,
+            ..wide()
+        },
+        Plan {
+            name: "a command is refused",
+            refusals: 1,
+            ..wide()
+        },
+        Plan {
+            name: "a connection breaks, two attempts",
+            breaks: 1,
+            ..Plan::new("", 3, 2)
+        },
+        Plan {
+            name: "extensions, two attempts",
+            ticks: 2,
+            extensions: 1,
+            ..Plan::new("", 3, 2)
+        },
+        Plan {
+            name: "two breaks, alone",
+            ticks: 2,
+            extensions: 1,
+            breaks: 2,
+            refusals: 1,
+            ..Plan::new("", 3, 1)
+        },
+        Plan {
+            name: "an extension proves continuity",
+            ticks: 2,
+            extensions: 1,
+            extenders: 1,
+            vanishings: 2,
+            withdraw: Withdraw::Always,
+            continuity: true,
+            ..wide()
+        },
+        Plan {
+            name: "a connection breaks",
+            breaks: 1,
+            prompt: true,
+            ..wide()
+        },
+        Plan {
+            name: "extensions",
+            ticks: 2,
+            extensions: 1,
+            withdraw: Withdraw::Always,
+            ..wide()
+        },
+    ];
+    let mut left = Duration::from_secs(minutes * 60);
+    let mut worlds = u32::try_from(plans.len()).expect("few");
+    for plan in plans {
+        let time = left / worlds;
+        let outcome = explore(plan, Order::DepthFirst, Budget { time, bytes });
+        println!("{outcome}");
+        assert!(outcome.violation.is_none(), "see above");
+        left = left.saturating_sub(outcome.time);
+        worlds -= 1;
     }
-);
-sound!(
-    e_refusals,
-    Plan {
-        refusals: 1,
-        ..w(3, 2)
-    }
-);
-sound!(
-    e_vanishing,
-    Plan {
-        vanishings: 1,
-        ..w(3, 2)
-    }
-);
-sound!(
-    f_continuity,
-    Plan {
-        vanishings: 2,
-        ticks: 2,
-        extensions: 1,
-        withdraw: Withdraw::Always,
-        continuity: true,
-        ..w(3, 2)
-    }
-);
-sound!(
-    g_ext_always,
-    Plan {
-        ticks: 2,
-        extensions: 1,
-        withdraw: Withdraw::Always,
-        ..w(3, 2)
-    }
-);
-sound!(
-    h_break,
-    Plan {
-        breaks: 1,
-        ..w(3, 2)
-    }
-);
-sound!(
-    h_break_never,
-    Plan {
-        breaks: 1,
-        withdraw: Withdraw::Never,
-        ..w(3, 2)
-    }
-);
-sound!(
-    i_two_ticks,
-    Plan {
-        ticks: 2,
-        ..w(3, 2)
-    }
-);
+}

@@ -175,3 +175,36 @@ impl World {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::rules::Plan;
+    use super::super::world::{Action, Event, World};
+
+    #[test]
+    fn permuted_states_are_one_and_others_are_not() {
+        static PLAN: Plan = Plan::new("", 3, 2);
+        let act = |events: &[Event]| {
+            let mut world = World::new(&PLAN, &[]);
+            for &event in events {
+                let unwritten = 0;
+                world.act(Action { event, unwritten }).unwrap();
+            }
+            world.fingerprint()
+        };
+        let by = |a, n, other| {
+            act(&[
+                Event::Start(a),
+                Event::Start(1 - a),
+                Event::Execute(a, n),
+                Event::Execute(1 - a, other),
+                Event::Deliver(a, n),
+            ])
+        };
+        for (a, n, other) in [(0, 1, 2), (0, 2, 0), (1, 0, 1), (1, 2, 1)] {
+            assert_eq!(by(a, n, other), by(0, 0, 1));
+        }
+        assert_ne!(by(0, 0, 0), by(0, 0, 1), "the second is refused there");
+        assert_ne!(act(&[Event::Start(0)]), act(&[]));
+    }
+}

@@ -1,20 +1,16 @@
 //! How one event is carried out: the part that the driver and the connections have in it.
 
-use super::super::hold::{Hold, Outbox, Reply};
+use std::cell::Cell;
+
+use super::super::hold::{Hold, Outbox};
 use super::super::ledger::{Carrier, ConnectionId, News};
 use super::super::round::Verdict;
 use super::super::validity::{self, Moment};
-use super::super::vote::{Refusal, Unsent, Vote};
 use super::channel::{Answer, Broken, Channel, Op, Queue, Wire};
 use super::properties::{self, Violation};
 use super::rules::Rule;
 use super::world::{Attempt, Stage, World};
 use super::{TERMS, TTL, name};
-
-const NOT_OURS: Vote = Vote::Held {
-    ttl: None,
-    fence: None,
-};
 
 impl World {
     /// Feeds a hold one input, as the driver does; then the hold is told the news that it needs now.
@@ -34,7 +30,7 @@ impl World {
             channels: &mut channels[..self.plan.nodes],
             ended: had_ended,
             unwritten,
-            asked: 0,
+            asked: Cell::new(0),
             kept_back: 0,
             violation: None,
         };
@@ -66,32 +62,11 @@ impl World {
         }
         for node in 0..self.plan.nodes {
             if kept_back & (1 << node) != 0 {
-                let reply = (NOT_OURS, Carrier::Answered(ConnectionId(1)));
-                self.reply(a, node, Op::Release, reply, 0)?;
+                self.hear(a, node, Op::Release, Answer::NotOurs, 0)?;
             }
         }
         self.listen(a)?;
-        Ok(asked)
-    }
-
-    /// The attempts that have been granted the lock and have not ended, one bit each.
-    pub(super) fn holders(&self) -> u8 {
-        let holds = |attempt: &Attempt| {
-            attempt.stage == Stage::Live
-                && attempt.hold.verdict() == Some(Verdict::Won)
-                && !attempt.hold.is_releasing()
-        };
-        let bits = self.attempts.iter().enumerate();
-        bits.fold(0, |bits, (a, attempt)| bits | u8::from(holds(attempt)) << a)
-    }
-
-    /// Another has been granted the lock: those that held it when that one started, and still do,
-    /// should not be able to extend.
-    fn intrude(&mut self, intruder: usize) {
-        let betrayed = self.holders() & self.attempts[intruder].held_at_start;
-        for (a, attempt) in self.attempts.iter_mut().enumerate() {
-            attempt.intruded |= betrayed & (1 << a) != 0;
-        }
+        Ok(asked.get())
     }
 
     /// Signs the attempt up for the news it needs, and tells it what it would have been told.
@@ -138,20 +113,16 @@ impl World {
         let now = self.now();
         let mut verdict = Some(Verdict::Won);
         let mut asked = 0;
-        match self.plan.rule {
-            Rule::Quorum(_) => {
-                let until = self.attempts[a].hold.round().valid_until();
-                self.attempts[a].believes_until = Some(until);
-            }
-            Rule::ValidityFromReply => {
-                self.attempts[a].believes_until = Some(validity::valid_until(now, TTL));
-            }
-            Rule::NoLastLook => {}
-            _ => {
-                asked = self.feed(a, unwritten, |hold, now, outbox| {
-                    verdict = hold.take(now, outbox);
-                })?;
-            }
+        let rule = self.plan.rule;
+        if let Rule::Quorum(_) = rule {
+            let until = self.attempts[a].hold.round().valid_until();
+            self.attempts[a].believes_until = Some(until);
+        } else if rule == Rule::ValidityFromReply {
+            self.attempts[a].believes_until = Some(validity::valid_until(now, TTL));
+        } else if rule != Rule::NoLastLook {
+            asked = self.feed(a, unwritten, |hold, now, outbox| {
+                verdict = hold.take(now, outbox);
+            })?;
         }
         let attempt = &mut self.attempts[a];
         if verdict == Some(Verdict::Won) {
@@ -167,42 +138,40 @@ impl World {
     pub(super) fn execute(&mut self, a: usize, node: usize) -> Result<(), Violation> {
         let op = self.attempts[a].channels[node].requests.pop();
         let op = op.expect("a command to execute");
-        let vote = self.run(a, node, op)?;
-        let replies = &mut self.attempts[a].channels[node].replies;
-        replies.push((op, Answer::Vote(vote)));
+        let answer = self.run(a, node, op)?;
+        self.attempts[a].channels[node].replies.push((op, answer));
         Ok(())
     }
 
     /// The node executes a command.
-    pub(super) fn run(&mut self, a: usize, node: usize, op: Op) -> Result<Vote, Violation> {
+    pub(super) fn run(&mut self, a: usize, node: usize, op: Op) -> Result<Answer, Violation> {
         let before = self.nodes[node].key;
-        let vote = if self.plan.stubborn && op == Op::Release {
-            Vote::Refused(Refusal::ReadOnly)
+        let answer = if self.plan.stubborn && op == Op::Release {
+            Answer::Refused
         } else {
             self.nodes[node].execute(self.plan, a, op, self.now)
         };
-        let foreign = before.is_some_and(|(owner, _)| owner != a);
-        if op == Op::Release && foreign && self.nodes[node].key != before {
-            return Err(Violation::ForeignRelease);
-        }
         let place = node + 1;
         let owner = before.map_or("nobody", |(owner, _)| name(owner));
         self.note(|| {
             let op = op.name();
             format!(
-                "node {place} (locked by {owner}) executes {}'s {op}: {vote}",
+                "node {place} (locked by {owner}) executes {}'s {op}: {answer}",
                 name(a)
             )
         });
-        Ok(vote)
+        let foreign = before.is_some_and(|(owner, _)| owner != a);
+        if op == Op::Release && foreign && self.nodes[node].key != before {
+            return Err(Violation::ForeignRelease);
+        }
+        Ok(answer)
     }
 
     pub(super) fn refuse(&mut self, a: usize, node: usize) {
         self.refusals_left -= 1;
         let channel = &mut self.attempts[a].channels[node];
         let op = channel.requests.pop().expect("a command to refuse");
-        let answer = Answer::Vote(Vote::Refused(Refusal::Busy));
-        channel.replies.push((op, answer));
+        channel.replies.push((op, Answer::Refused));
     }
 
     /// A heal is found to be unwanted just before it is written.
@@ -221,18 +190,12 @@ impl World {
         let attempt = &mut self.attempts[a];
         let channel = &mut attempt.channels[node];
         let (op, answer) = channel.replies.pop().expect("a reply");
-        let connection = ConnectionId(channel.connection.into());
-        let (vote, carrier) = match answer {
-            Answer::Vote(vote) => (vote, Carrier::Answered(connection)),
-            Answer::Broken => (Vote::Unknown, Carrier::Broken(connection)),
-            Answer::Unwritten => (Vote::Unsent(Unsent::NotConnected), Carrier::NotWritten),
-        };
         let extending = attempt.hold.is_extending();
         self.note(|| {
             let (name, op) = (name(a), op.name());
-            format!("{name} hears of its {op} from node {}: {vote}", node + 1)
+            format!("{name} hears of its {op} from node {}: {answer}", node + 1)
         });
-        let asked = self.reply(a, node, op, (vote, carrier), unwritten)?;
+        let asked = self.hear(a, node, op, answer, unwritten)?;
         let attempt = &self.attempts[a];
         let extended = extending
             && !attempt.hold.is_extending()
@@ -247,28 +210,24 @@ impl World {
         Ok(asked)
     }
 
-    fn reply(
+    fn hear(
         &mut self,
         a: usize,
         node: usize,
         op: Op,
-        (vote, carrier): (Vote, Carrier),
+        answer: Answer,
         unwritten: u8,
     ) -> Result<u8, Violation> {
-        let (vote, carrier) = match (self.plan.rule, op, carrier) {
-            (Rule::UnknownIsRefused, Op::Acquire, Carrier::Broken(_)) => {
-                (Vote::Refused(Refusal::Busy), Carrier::NotWritten)
-            }
-            (Rule::StragglerIsForgotten, Op::Acquire, Carrier::Broken(connection)) => {
-                (vote, Carrier::Answered(connection))
-            }
-            _ => (vote, carrier),
+        let answer = match (self.plan.rule, op, answer) {
+            (Rule::UnknownIsRefused, Op::Acquire, Answer::Broken) => Answer::Unwritten,
+            _ => answer,
         };
-        let reply = Reply {
-            vote,
-            carrier,
-            error: None,
-        };
+        let mut reply = answer.reply(self.attempts[a].channels[node].connection);
+        if let (Rule::StragglerIsForgotten, Op::Acquire, Carrier::Broken(connection)) =
+            (self.plan.rule, op, reply.carrier)
+        {
+            reply.carrier = Carrier::Answered(connection);
+        }
         self.feed(a, unwritten, |hold, now, outbox| {
             hold.on_reply(node, op.command(), reply, now, outbox);
         })
@@ -337,7 +296,16 @@ impl World {
     pub(super) fn tidy(&mut self) -> Result<(), Violation> {
         for a in 0..self.plan.attempts {
             let live = |world: &Self| world.attempts[a].stage == Stage::Live;
-            if !live(self) || !self.attempts[a].hold.is_releasing() {
+            if !live(self) {
+                continue;
+            }
+            for node in 0..self.plan.nodes {
+                let prompt = self.plan.prompt && !self.attempts[a].channels[node].up;
+                while prompt && !self.attempts[a].channels[node].replies.is_empty() {
+                    self.deliver(a, node, 0)?;
+                }
+            }
+            if !self.attempts[a].hold.is_releasing() {
                 continue;
             }
             for node in 0..self.plan.nodes {
@@ -362,7 +330,7 @@ impl World {
 
 impl Channel {
     fn has_idle_reply(&self) -> bool {
-        let refused = |(_, answer)| matches!(answer, Answer::Vote(Vote::Refused(_)));
+        let refused = |(_, answer)| answer == Answer::Refused;
         self.is_reliable() && self.replies.front().is_some_and(|reply| !refused(reply))
     }
 }

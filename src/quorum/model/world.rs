@@ -106,13 +106,17 @@ impl World {
             }),
             taken: false,
             believes_until: None,
-            extensions_left: plan.extensions,
+            extensions_left: if attempt < plan.extenders {
+                plan.extensions
+            } else {
+                0
+            },
             started: 0,
             held_at_start: 0,
             intruded: false,
             doubtful: false,
         };
-        Self {
+        let mut world = Self {
             plan,
             now: 0,
             nodes: [Node::default(); MOST_NODES],
@@ -121,7 +125,19 @@ impl World {
             vanishings_left: plan.vanishings,
             timing_out: false,
             story: None,
+        };
+        if plan.held {
+            let by_two = [0, 1]
+                .into_iter()
+                .flat_map(|n| [Event::Execute(0, n), Event::Deliver(0, n)]);
+            let events = [Event::Start(0)].into_iter().chain(by_two);
+            for event in events.chain([Event::Take(0), Event::Tick]) {
+                let unwritten = 0;
+                let acted = world.act(Action { event, unwritten });
+                acted.expect("nothing is wrong with it");
+            }
         }
+        world
     }
 
     pub(super) fn now(&self) -> Moment {

@@ -286,3 +286,31 @@ fn extensions_and_heals_carry_the_token() {
     hold.release(LossCause::Released, due, &mut nodes);
     assert_eq!(nodes.releases(), [0, 1]);
 }
+
+/// A fenced lock that was set elsewhere, by a client that may have stragglers.
+fn inherited() -> Hold {
+    let terms = Terms {
+        ballot: Some(ballot(100)),
+        ..TERMS
+    };
+    Hold::new(3, &terms)
+}
+
+#[test]
+fn law_4_a_lock_that_was_set_elsewhere_is_released_by_tombstones() {
+    let mut nodes = Nodes::default();
+    let mut hold = inherited();
+    hold.attach(at(0), &mut nodes);
+    let (_, opening) = nodes.take()[0];
+    assert_eq!(opening.ballot(), Some(ballot(100)));
+    for node in [0, 1, 2] {
+        hold.on_reply(node, opening, answered(Vote::Granted), at(1), &mut nodes);
+    }
+    assert_eq!((token(&hold), hold.loss(at(1))), (Some(100), None));
+    hold.release(LossCause::Released, at(2), &mut nodes);
+    assert_eq!(nodes.take(), [0, 1, 2].map(|node| (node, tombstone(100))));
+
+    let mut hold = inherited();
+    hold.disown(at(0), &mut nodes);
+    assert_eq!(nodes.take(), [0, 1, 2].map(|node| (node, tombstone(100))));
+}

@@ -154,6 +154,8 @@ impl Trust {
     pub(crate) fn on_away(&mut self, founding: &mut Founding) {
         self.phase = Phase::Away;
         self.asked_at = None;
+        // Of another process, maybe: a marker that was written with it would seem old.
+        self.server_time = None;
         founding.on_away(self.node);
     }
 

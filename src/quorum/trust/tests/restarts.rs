@@ -208,6 +208,21 @@ fn a_marker_that_cannot_be_read_or_written_is_asked_for_every_second() {
 }
 
 #[test]
+fn a_marker_is_not_written_with_the_time_of_an_earlier_process() {
+    let mut client = founded_client(RestartGuard::Observed);
+    let look = Look {
+        sighting: found("a|0"),
+        server_time: None,
+    };
+    let (run_id, now) = (Some(Arc::from("b")), at(client.now));
+    client.trusts[0].on_introduced(run_id, look, now, now, &mut client.founding);
+    let ageless = Marker::seen(Some("b"), None).to_string();
+    assert_eq!(client.poll(0, false), written(&ageless, false));
+    client.answer(0, found(&ageless));
+    client.trusted_in(0, QUARANTINE);
+}
+
+#[test]
 fn spurious_answers_change_nothing() {
     let mut client = founded_client(RestartGuard::Observed);
     client.answer(0, Sighting::Missing);

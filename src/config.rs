@@ -1,0 +1,107 @@
+//! Settings that have been checked, and what follows from them for a request.
+
+use std::time::Duration;
+
+use crate::builder::{LONGEST_RESOURCE, RESERVED, SHORTEST_TTL};
+use crate::driver::engine::{Engine, default_round_timeout};
+use crate::error::{BuildError, InvalidRequest};
+use crate::quorum::ballot::Ballot;
+use crate::quorum::hold::Terms;
+use crate::quorum::renewal::Renewal;
+use crate::request::Wait;
+
+/// Settings that have been checked.
+#[derive(Debug)]
+pub(crate) struct Config {
+    pub(crate) ttl: Duration,
+    pub(crate) max_ttl: Duration,
+    pub(crate) wait: Wait,
+    pub(crate) prefix: String,
+    pub(crate) round_timeout: Option<Duration>,
+    pub(crate) fenced: bool,
+}
+
+impl Config {
+    pub(crate) fn check(&self) -> Result<(), BuildError> {
+        let invalid =
+            |setting, problem: String| Err(BuildError::InvalidSetting { setting, problem });
+        if self.max_ttl < SHORTEST_TTL || !is_whole_millis(self.max_ttl) {
+            return invalid(
+                "max_ttl",
+                format!("is {:?}: whole milliseconds, at least 20ms", self.max_ttl),
+            );
+        }
+        if let Err(problem) = self.check_ttl(self.ttl) {
+            return invalid("ttl", format!("cannot be used: {problem}"));
+        }
+        if self.round_timeout.is_some_and(|timeout| timeout.is_zero()) {
+            return invalid("round_timeout", "is zero".into());
+        }
+        if self.prefix.len() > LONGEST_RESOURCE {
+            return invalid("prefix", format!("has more than {LONGEST_RESOURCE} bytes"));
+        }
+        if self.prefix.starts_with(RESERVED) {
+            return invalid(
+                "prefix",
+                format!("begins with {RESERVED}, which is reserved"),
+            );
+        }
+        Ok(())
+    }
+
+    pub(crate) fn check_ttl(&self, ttl: Duration) -> Result<(), InvalidRequest> {
+        if ttl < SHORTEST_TTL {
+            Err(InvalidRequest::TtlTooShort { ttl })
+        } else if ttl > self.max_ttl {
+            Err(InvalidRequest::TtlTooLong {
+                ttl,
+                max_ttl: self.max_ttl,
+            })
+        } else if is_whole_millis(ttl) {
+            Ok(())
+        } else {
+            Err(InvalidRequest::TtlNotWholeMillis { ttl })
+        }
+    }
+
+    /// The key of a resource, if the resource may be locked.
+    pub(crate) fn key(&self, resource: &str) -> Result<String, InvalidRequest> {
+        let key = format!("{}{resource}", self.prefix);
+        match resource.len() {
+            0 => Err(InvalidRequest::EmptyResource),
+            bytes if bytes > LONGEST_RESOURCE => Err(InvalidRequest::ResourceTooLong { bytes }),
+            _ if key.starts_with(RESERVED) => Err(InvalidRequest::ReservedResource),
+            _ => Ok(key),
+        }
+    }
+
+    /// What a lock of this ttl is asked for with.
+    pub(crate) fn terms(
+        &self,
+        ttl: Duration,
+        renewal: Renewal,
+        ballot: Option<Ballot>,
+        engine: &Engine,
+    ) -> Terms {
+        let (round_timeout, jitter) = (self.round_timeout(ttl), engine.entropy().jitter());
+        Terms {
+            ttl,
+            round_timeout,
+            renewal,
+            jitter,
+            ballot,
+        }
+    }
+
+    /// How long a round for this ttl waits for votes.
+    pub(crate) fn round_timeout(&self, ttl: Duration) -> Duration {
+        self.round_timeout.map_or_else(
+            || default_round_timeout(ttl),
+            |timeout| timeout.min(ttl / 2),
+        )
+    }
+}
+
+const fn is_whole_millis(duration: Duration) -> bool {
+    duration.subsec_nanos().is_multiple_of(1_000_000)
+}
