@@ -11,6 +11,7 @@ macro_rules! page {
         #[doc = "[fencing.md]: crate::docs::fencing"]
         #[doc = "[operations.md]: crate::docs::operations"]
         #[doc = "[safety.md]: crate::docs::safety"]
+        #[doc = "[verification.md]: crate::docs::verification"]
         #[doc = ""]
         #[doc = include_str!($file)]
         pub mod $page {}
@@ -23,3 +24,4 @@ page!(failure_modes, "../docs/failure-modes.md");
 page!(operations, "../docs/operations.md");
 page!(architecture, "../docs/architecture.md");
 page!(benchmarks, "../docs/benchmarks.md");
+page!(verification, "../docs/verification.md");

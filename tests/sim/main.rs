@@ -35,6 +35,8 @@ mod run;
 #[cfg(test)]
 mod scenarios;
 #[cfg(test)]
+mod strike;
+#[cfg(test)]
 mod suite;
 #[cfg(test)]
 mod timeline;
