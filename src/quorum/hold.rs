@@ -137,7 +137,7 @@ impl Hold {
 
     /// Makes the round older than it is: a deliberate mistake.
     #[cfg(feature = "testkit")]
-    pub(crate) const fn backdate(&mut self, started_at: Moment) {
+    pub(crate) fn backdate(&mut self, started_at: Moment) {
         self.round.begin(started_at);
     }
 

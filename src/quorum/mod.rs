@@ -53,6 +53,7 @@ pub(crate) mod renewal;
 pub(crate) mod round;
 #[cfg(feature = "testkit")]
 pub(crate) mod rule;
+#[cfg(feature = "testkit")]
 pub(crate) mod sabotage;
 pub(crate) mod trust;
 pub(crate) mod validity;

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::task::{Context, Poll, Waker};
 
 use redlock_quorum::testkit::memory::MemoryServer;
-use redlock_quorum::{ExtendError, Guard, LossCause, Redlock, ReleaseError, Renewal};
+use redlock_quorum::{ExtendError, Guard, LossCause, Redlock, ReleaseError, Renewal, RestartGuard};
 use tokio::runtime::Runtime;
 
 use crate::dice::ms;
@@ -23,6 +23,7 @@ fn hold(runtime: &Runtime) -> (Vec<MemoryServer>, Guard) {
         let redlock = Redlock::builder()
             .memory_nodes(servers.iter().map(MemoryServer::link))
             .seed(1)
+            .restart_guard(RestartGuard::Off)
             .build()
             .unwrap();
         let request = redlock.acquire("r").renewal(Renewal::off());

@@ -78,11 +78,20 @@ fn line(event: &Event) -> String {
             resource,
             ttl,
             patience,
+            renews,
+            max_hold,
             ..
-        } => write!(
-            line,
-            "#{op} asks for r{resource}, ttl {ttl:?}, {patience:?}"
-        ),
+        } => {
+            let keep = match (renews, max_hold) {
+                (false, _) => "not renewed".to_owned(),
+                (true, None) => "renewed".to_owned(),
+                (true, Some(limit)) => format!("renewed for {limit:?}"),
+            };
+            write!(
+                line,
+                "#{op} asks for r{resource}, ttl {ttl:?}, {patience:?}, {keep}"
+            )
+        }
         What::Acquired {
             op,
             token,

@@ -6,8 +6,8 @@
 
 use super::{Invariant, Violation};
 use crate::dice::ms;
-use crate::history::{Failure, History};
-use crate::holds::End;
+use crate::history::{Failure, History, Patience};
+use crate::holds::{End, Request};
 use crate::plan::Class;
 
 pub(crate) fn check(history: &History) -> Vec<Violation> {
@@ -32,16 +32,19 @@ pub(crate) fn check(history: &History) -> Vec<Violation> {
     violations
 }
 
-/// Whoever waits for less than a handshake and a round trip may be told anything.
-fn is_too_short(request: &crate::holds::Request) -> bool {
-    matches!(request.patience, crate::history::Patience::For(limit) if limit < ms(200))
+/// Whoever waits for less than a handshake and a round trip may be told anything, and who may hold
+/// for less than a round takes may win it too late.
+fn is_too_short(request: &Request) -> bool {
+    let too_short = |limit| limit < request.round_timeout;
+    matches!(request.patience, Patience::For(limit) if limit < ms(200))
+        || request.max_hold.is_some_and(too_short)
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::story::Story;
     use super::*;
-    use crate::history::Patience;
+    use crate::history::What;
 
     #[test]
     fn an_outage_without_a_reason_is_found() {
@@ -53,5 +56,13 @@ mod tests {
         assert_eq!(story(Class::Calm, Failure::TooLate), 1);
         assert_eq!(story(Class::Calm, Failure::Contended), 0);
         assert_eq!(story(Class::First, Failure::NoQuorum), 0);
+        let asked = Story::new(Class::Minority).asks(0, 0, Patience::For(ms(500)));
+        let mut history = asked.fails(0, 500, Failure::TooLate).history();
+        for (limit, found) in [(99, 0), (100, 1)] {
+            if let What::Asked { max_hold, .. } = &mut history.events[0].what {
+                *max_hold = Some(ms(limit));
+            }
+            assert_eq!(check(&history).len(), found);
+        }
     }
 }
