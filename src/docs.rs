@@ -23,5 +23,5 @@ page!(fencing, "../docs/fencing.md");
 page!(failure_modes, "../docs/failure-modes.md");
 page!(operations, "../docs/operations.md");
 page!(architecture, "../docs/architecture.md");
-page!(verification, "../docs/verification.md");
 page!(benchmarks, "../docs/benchmarks.md");
+page!(verification, "../docs/verification.md");

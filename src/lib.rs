@@ -93,6 +93,7 @@
 //! | feature | default | what it adds |
 //! |---|---|---|
 //! | `tls-rustls` | no | `rediss://` URLs, by rustls with the roots of `webpki-roots` |
+//! | `serde` | no | leases that can be serialised: [`Lease`] |
 //! | `testkit` | no | the tools for tests: memory servers, throw-away servers, a fault-injecting proxy, seeds |
 //!
 //! No feature changes what the others, or none, do. [`redis`] is the one public dependency, and is
@@ -105,6 +106,8 @@
 //! - [`docs::failure_modes`]: what happens when something breaks.
 //! - [`docs::operations`]: what nodes need, every default with its reason, what a tally tells.
 //! - [`docs::architecture`]: how the code is built.
+//! - [`docs::verification`]: what is checked, by what, and what is not.
+//! - [`docs::benchmarks`]: what a lock costs.
 //! - [`telemetry`]: what the client says through [`tracing`].
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

@@ -1,0 +1,94 @@
+//! Locks that come from, or go to, another client.
+
+use super::*;
+
+/// Attached to a lock that another client has set on three nodes.
+fn attaching(nodes: &mut Nodes) -> (Hold, Command) {
+    let mut hold = Hold::new(3, &TERMS);
+    hold.attach(at(0), nodes);
+    let sent = nodes.take();
+    let extend = Command::Extend {
+        ttl: TTL,
+        number: 0,
+        ballot: None,
+    };
+    assert_eq!(sent, [(0, extend), (1, extend), (2, extend)]);
+    (hold, extend)
+}
+
+#[test]
+fn an_attached_lock_is_valid_from_its_own_send_and_released_everywhere() {
+    let mut nodes = Nodes::default();
+    let (mut hold, extend) = attaching(&mut nodes);
+    for (node, vote) in [(0, Vote::Granted), (1, HELD), (2, Vote::Granted)] {
+        hold.on_reply(node, extend, answered(vote), at(5), &mut nodes);
+    }
+    assert_eq!(hold.take(at(5), &mut nodes), Some(Verdict::Won));
+    assert_eq!(hold.valid_until(), at(9898));
+    assert_eq!(nodes.take(), [], "no healing by what another has set");
+    hold.release(LossCause::Released, at(6), &mut nodes);
+    assert_eq!(nodes.releases(), [0, 1, 2]);
+}
+
+#[test]
+fn a_failed_attachment_leaves_the_lock_alone() {
+    for (votes, verdict) in [
+        ([HELD, HELD], Verdict::Contended),
+        ([Vote::Unsent(Unsent::NotConnected); 2], Verdict::NoQuorum),
+    ] {
+        let mut nodes = Nodes::default();
+        let (mut hold, extend) = attaching(&mut nodes);
+        for (node, vote) in votes.into_iter().enumerate() {
+            hold.on_reply(node, extend, answered(vote), at(5), &mut nodes);
+        }
+        assert_eq!(hold.take(at(5), &mut nodes), Some(verdict));
+        assert_eq!(nodes.take(), []);
+        assert!(hold.is_settled());
+    }
+    let mut nodes = Nodes::default();
+    let (mut hold, extend) = attaching(&mut nodes);
+    hold.release(LossCause::Released, at(1), &mut nodes);
+    hold.on_reply(0, extend, answered(Vote::Granted), at(2), &mut nodes);
+    assert_eq!(nodes.take(), [], "a dropped one too");
+    assert!(hold.is_settled());
+}
+
+#[test]
+fn a_detached_lock_owes_nothing_and_is_renewed_no_more() {
+    let mut nodes = Nodes::default();
+    let mut hold = renewed_every_two_seconds(&mut nodes, None);
+    assert_eq!(hold.detach(at(100), &mut nodes), Some(TTL));
+    assert_eq!(nodes.take(), []);
+    assert!(hold.is_settled());
+    assert_eq!(
+        (hold.next_deadline(), hold.loss(at(100))),
+        (None, Some(LossCause::Detached))
+    );
+    assert_eq!(hold.detach(at(101), &mut nodes), None);
+    let mut late = renewed_every_two_seconds(&mut nodes, None);
+    assert_eq!(
+        late.detach(at(9897), &mut nodes),
+        None,
+        "a lost lock cannot be handed on"
+    );
+}
+
+#[test]
+fn a_disowned_lock_is_released_everywhere() {
+    // What is not written yet can be withdrawn: there was no acquire.
+    let mut nodes = Nodes {
+        unwritten: vec![0, 1, 2],
+        ..Nodes::default()
+    };
+    let mut hold = Hold::new(3, &TERMS);
+    hold.disown(at(0), &mut nodes);
+    assert_eq!(nodes.releases(), [0, 1, 2]);
+    assert!(!hold.removal().confirmed);
+    for (node, vote) in [(0, Vote::Granted), (1, HELD)] {
+        hold.on_reply(node, Command::Release, answered(vote), at(1), &mut nodes);
+    }
+    assert_eq!(
+        (hold.removal().confirmed, hold.removal().deleted),
+        (true, 1)
+    );
+}
