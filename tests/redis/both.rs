@@ -6,7 +6,7 @@ use redlock_quorum::testkit::fleet::{Flavor, Fleet, Options};
 use redlock_quorum::testkit::memory::MemoryServer;
 use redlock_quorum::{Builder, ExtendError, LossCause, Redlock, Renewal, Vote};
 
-use crate::support::{ask, eventually, ms, number, run, soon, text};
+use crate::support::{ask, eventually, ms, number, run, soon, text, warm_up};
 
 const TTL: Duration = Duration::from_secs(20);
 const KEY: &str = "resource";
@@ -77,6 +77,8 @@ fn on_both(test: &impl AsyncFn(&Nodes, &Redlock)) {
         }
         for nodes in &kinds {
             let redlock = nodes.builder().build().unwrap();
+            // A node that is not connected yet does not get a lock that was won without it.
+            warm_up(&redlock).await;
             test(nodes, &redlock).await;
             assert!(redlock.close(Duration::from_secs(5)).await.is_complete());
         }
