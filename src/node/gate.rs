@@ -3,7 +3,9 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::{Link, Standing};
+use tokio::sync::mpsc;
+
+use super::{Link, Request, Standing};
 use crate::quorum::hold::Command;
 use crate::quorum::ledger::ConnectionId;
 use crate::quorum::vote::Unsent;
@@ -40,6 +42,21 @@ impl Gate {
             return Err(Unsent::QueueFull);
         }
         Ok(())
+    }
+
+    /// Lets a request into a driver's queue, or refuses it.
+    pub(crate) fn pass(
+        &self,
+        request: Request,
+        queue: &mpsc::UnboundedSender<Request>,
+    ) -> Result<(), Unsent> {
+        if let Err(reason) = self.admit(request.command()) {
+            return Err(request.refuse(reason));
+        }
+        queue.send(request).map_err(|unsent| {
+            self.answered(1);
+            unsent.0.refuse(Unsent::Closed)
+        })
     }
 
     /// So many commands are answered, or will not be.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use redlock_quorum::testkit::memory::{CutFate, Effect, Latency};
 use redlock_quorum::{Refusal, Wait};
 
-use crate::world::{ONE_WAY, World, ms};
+use crate::world::{ONE_WAY, World, ms, warm};
 
 const KEY: &str = "resource";
 
@@ -88,13 +88,7 @@ async fn scenario<F: Future<Output = bool>>(
     let world = World::new(3);
     let redlock = world.client();
     // Connected, so that what is tested is the acquisition.
-    redlock
-        .acquire("warm")
-        .await
-        .unwrap()
-        .release()
-        .await
-        .unwrap();
+    warm(&redlock).await;
     world.is_soon_empty("the warm-up is gone").await;
     begin(&world, behaviours);
     let finished = drop_it(redlock.acquire(KEY).wait(wait).into_future()).await;

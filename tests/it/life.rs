@@ -9,7 +9,7 @@ use redlock_quorum::{
 };
 use tokio::time::Instant;
 
-use crate::world::{ONE_WAY, World, ms, soon};
+use crate::world::{ONE_WAY, World, ms, soon, warm};
 
 pub(crate) fn now() -> Instant {
     #[expect(clippy::disallowed_methods, reason = "tests read the paused clock")]
@@ -52,13 +52,7 @@ async fn a_lock_excludes_until_it_is_released() {
 async fn law_1_validity_counts_from_before_the_first_send() {
     let world = World::new(3);
     let redlock = world.client();
-    redlock
-        .acquire("warm")
-        .await
-        .unwrap()
-        .release()
-        .await
-        .unwrap();
+    warm(&redlock).await;
     let before = now();
     let guard = redlock.acquire("a").await.unwrap();
     assert_eq!(now() - before, ONE_WAY * 2);
@@ -70,13 +64,7 @@ async fn law_1_validity_counts_from_before_the_first_send() {
 async fn law_3_a_black_holed_node_costs_nothing() {
     let world = World::new(5);
     let redlock = world.client();
-    redlock
-        .acquire("warm")
-        .await
-        .unwrap()
-        .release()
-        .await
-        .unwrap();
+    warm(&redlock).await;
     world.links[0].partition(true);
     for round in 0..100 {
         let before = now();
@@ -96,13 +84,7 @@ async fn law_3_a_black_holed_node_costs_nothing() {
 async fn law_3_an_outage_is_known_at_once_and_named() {
     let world = World::new(5);
     let redlock = world.client();
-    redlock
-        .acquire("warm")
-        .await
-        .unwrap()
-        .release()
-        .await
-        .unwrap();
+    warm(&redlock).await;
     for server in &world.servers[..3] {
         server.crash();
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use redlock_quorum::{AcquireError, ExtendError, InvalidRequest, LossCause, Renewal};
 
 use crate::life::now;
-use crate::world::{ONE_WAY, World, ms, soon};
+use crate::world::{ONE_WAY, World, ms, soon, warm};
 
 #[tokio::test(start_paused = true)]
 async fn a_nested_acquisition_costs_nothing_and_the_last_release_counts() {
@@ -71,13 +71,7 @@ async fn a_second_acquisition_waits_for_the_first_in_flight() {
 async fn a_dropped_first_acquisition_leaves_the_way_to_the_second() {
     let world = World::new(3);
     let redlock = world.client();
-    redlock
-        .acquire("warm")
-        .await
-        .unwrap()
-        .release()
-        .await
-        .unwrap();
+    warm(&redlock).await;
     let owner = redlock.owner();
     let first = tokio::time::timeout(ONE_WAY, owner.acquire("a").into_future());
     let (first, second) = tokio::join!(first, owner.acquire("a").into_future());

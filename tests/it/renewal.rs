@@ -6,7 +6,7 @@ use redlock_quorum::testkit::memory::{MemoryServer, Restart};
 use redlock_quorum::{AcquireError, InvalidRequest, LossCause, Renewal};
 
 use crate::life::now;
-use crate::world::{World, ms, soon};
+use crate::world::{World, ms, soon, warm};
 
 fn extensions(world: &World) -> Vec<u64> {
     world
@@ -104,13 +104,7 @@ async fn a_pause_around_a_renewal_costs_nothing() {
 async fn a_node_that_was_away_or_forgot_gets_the_key_back() {
     let world = World::new(5);
     let redlock = world.client();
-    redlock
-        .acquire("warm")
-        .await
-        .unwrap()
-        .release()
-        .await
-        .unwrap();
+    warm(&redlock).await;
     world.servers[0].crash();
     let guard = redlock.acquire("a").ttl(ms(3000)).await.unwrap();
     soon("the others have it", || guard.tally().granted() == 4).await;
@@ -162,13 +156,7 @@ async fn max_hold_bounds_a_leaked_guard() {
     let world = World::new(3);
     let redlock = world.client();
     let renewal = Renewal::every_third().max_hold(Duration::from_secs(10));
-    redlock
-        .acquire("warm")
-        .await
-        .unwrap()
-        .release()
-        .await
-        .unwrap();
+    warm(&redlock).await;
     let before = now();
     let guard = redlock
         .acquire("a")

@@ -68,6 +68,12 @@ pub(crate) fn link(server: &MemoryServer) -> MemoryLink {
     link
 }
 
+/// Takes and releases a lock: from then on the nodes are connected.
+pub(crate) async fn warm(redlock: &Redlock) {
+    let guard = redlock.acquire("warm").await.unwrap();
+    guard.release().await.unwrap();
+}
+
 /// Waits for what must come within ten virtual seconds.
 pub(crate) async fn soon(what: &str, condition: impl Fn() -> bool) {
     for _ in 0..1000 {

@@ -103,13 +103,7 @@ impl Node for RedisNode {
     }
 
     fn submit(&self, request: Request) -> Result<(), Unsent> {
-        if let Err(reason) = self.gate.admit(request.command()) {
-            return Err(request.refuse(reason));
-        }
-        self.queue.send(request).map_err(|unsent| {
-            self.gate.answered(1);
-            unsent.0.refuse(Unsent::Closed)
-        })
+        self.gate.pass(request, &self.queue)
     }
 
     fn standing(&self) -> Standing {
