@@ -252,8 +252,8 @@ impl Cell {
 
     /// Sees to it that the watchdog wakes this cell in time. Returns whether it has just settled.
     fn arm(self: &Arc<Self>, state: &mut State) -> bool {
-        let settled = state.hold.is_settled()
-            && !std::mem::replace(&mut state.settled, state.hold.is_settled());
+        let before = std::mem::replace(&mut state.settled, state.hold.is_settled());
+        let settled = state.settled && !before;
         let next = state.hold.next_deadline();
         if let Some(at) = state.armed
             && next.is_none_or(|next| next < at)

@@ -1,7 +1,7 @@
 //! One lock's life: `Acquiring -> Held -> Releasing -> Settled`.
 //!
-//! The inputs are `start`, `on_reply`, `on_news`, `on_deadline`, `abandon`, `release` and `extend`;
-//! each takes the present moment and an [`Outbox`]. After any of them [`Hold::next_deadline`] may
+//! The inputs are `start`, `attach`, `disown`, `on_reply`, `on_news`, `on_deadline`, `take`, `extend`,
+//! `release` and `detach`; each takes the present moment and an [`Outbox`]. After any of them [`Hold::next_deadline`] may
 //! have changed; `on_deadline` called early, late or twice does what is due and nothing else.
 
 use std::time::Duration;
