@@ -9,7 +9,7 @@ use tokio::runtime::Handle;
 use crate::builder::{Builder, Nodes};
 use crate::config::Config;
 use crate::driver::attempt::Attempt;
-use crate::driver::cell::Cell;
+use crate::driver::cell::{Cell, Mark};
 use crate::driver::engine::Engine;
 use crate::error::{AttachError, InvalidRequest, ReleaseError};
 use crate::guard::{Guard, Released, removed};
@@ -144,7 +144,7 @@ impl Redlock {
         let terms = self
             .config()
             .terms(lease.ttl(), Renewal::default(), ballot, &engine);
-        let attempt = Attempt::start(&engine, &key, token, &terms, Hold::attach);
+        let attempt = Attempt::start(&engine, Mark::one(&key, token), &terms, Hold::attach);
         let verdict = attempt.verdict().await;
         let how = || attempt.tally(engine.clock().now().since(began));
         match verdict {
@@ -194,7 +194,7 @@ impl Redlock {
         let terms = self
             .config()
             .terms(lease.ttl(), Renewal::off(), ballot, &engine);
-        let cell = Cell::start(&engine, &key, token, &terms, Hold::disown);
+        let cell = Cell::start(&engine, Mark::one(&key, token), &terms, Hold::disown);
         removed(&cell, None).await
     }
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use crate::client::Redlock;
 use crate::driver::attempt::Attempt;
+use crate::driver::cell::Mark;
 use crate::driver::engine::Engine;
 use crate::error::{AcquireError, ExtendError, InvalidRequest, UsingError};
 use crate::guard::Guard;
@@ -271,7 +272,7 @@ impl Acquire {
             } else {
                 token
             };
-            let attempt = Attempt::start(engine, key, token, &terms, Hold::start);
+            let attempt = Attempt::start(engine, Mark::one(key, token), &terms, Hold::start);
             #[cfg(feature = "testkit")]
             if bug!(LeaseClockOncePerWait) {
                 attempt.backdate(began);

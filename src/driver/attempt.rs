@@ -3,13 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::cell::Cell;
+use super::cell::{Cell, Mark};
 use super::engine::Engine;
 use crate::error::Unacquired;
 use crate::quorum::hold::{Hold, LossCause, Outbox, Terms};
 use crate::quorum::round::Verdict;
 use crate::quorum::validity::Moment;
-use crate::token::Token;
 
 /// Given up when it is dropped, unless it is kept.
 pub(crate) struct Attempt {
@@ -20,13 +19,12 @@ pub(crate) struct Attempt {
 impl Attempt {
     pub(crate) fn start(
         engine: &Arc<Engine>,
-        key: &str,
-        token: Token,
+        mark: Mark,
         terms: &Terms,
         begin: impl FnOnce(&mut Hold, Moment, &mut dyn Outbox),
     ) -> Self {
         Self {
-            cell: Cell::start(engine, key, token, terms, begin),
+            cell: Cell::start(engine, mark, terms, begin),
             kept: false,
         }
     }

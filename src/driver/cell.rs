@@ -16,11 +16,29 @@ use crate::quorum::validity::Moment;
 use crate::quorum::vote::{Tally, Unsent};
 use crate::token::Token;
 
+/// What the nodes know an attempt by.
+pub(crate) struct Mark {
+    /// One key, or those of a set, sorted.
+    pub(crate) keys: Arc<[Box<str>]>,
+    pub(crate) token: Token,
+    /// Its acquires watch what they find: see [`Caller::watches`].
+    pub(crate) watches: bool,
+}
+
+impl Mark {
+    pub(crate) fn one(key: &str, token: Token) -> Self {
+        Self {
+            keys: [key.into()].into(),
+            token,
+            watches: false,
+        }
+    }
+}
+
 pub(crate) struct Cell {
     id: u64,
     engine: Arc<Engine>,
-    key: Box<str>,
-    token: Token,
+    mark: Mark,
     // A std mutex: the core never blocks, and nothing is awaited under it.
     state: Mutex<State>,
     acquire: Claims,
@@ -76,8 +94,7 @@ impl Cell {
     /// Makes a hold and feeds it its first input.
     pub(crate) fn start(
         engine: &Arc<Engine>,
-        key: &str,
-        token: Token,
+        mark: Mark,
         terms: &Terms,
         begin: impl FnOnce(&mut Hold, Moment, &mut dyn Outbox),
     ) -> Arc<Self> {
@@ -85,8 +102,7 @@ impl Cell {
         let cell = Arc::new(Self {
             id: engine.next_id(),
             engine: Arc::clone(engine),
-            key: key.into(),
-            token,
+            mark,
             state: Mutex::new(State {
                 hold,
                 armed: None,
@@ -116,7 +132,11 @@ impl Cell {
     }
 
     pub(crate) fn token(&self) -> &Token {
-        &self.token
+        &self.mark.token
+    }
+
+    fn key(&self) -> &str {
+        self.mark.keys.first().map_or("", |key| key)
     }
 
     /// Looks at what does not depend on the time.
@@ -290,12 +310,16 @@ impl Cell {
 }
 
 impl Caller for Cell {
-    fn key(&self) -> &str {
-        &self.key
+    fn keys(&self) -> &[Box<str>] {
+        &self.mark.keys
     }
 
     fn token(&self) -> &Token {
-        &self.token
+        &self.mark.token
+    }
+
+    fn watches(&self) -> bool {
+        self.mark.watches
     }
 
     fn claim(&self, node: usize, command: Command) -> bool {
@@ -312,7 +336,7 @@ impl Caller for Cell {
 
     fn on_reply(self: Arc<Self>, node: usize, command: Command, reply: Reply, at: Option<Moment>) {
         if let Some(fence) = reply.vote.fence() {
-            self.engine.hints().note(&self.key, fence);
+            self.engine.hints().note(self.key(), fence);
         }
         self.feed_and(
             at,
@@ -326,7 +350,7 @@ impl fmt::Debug for Cell {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Cell")
             .field("id", &self.id)
-            .field("key", &self.key)
+            .field("keys", &self.mark.keys)
             .finish_non_exhaustive()
     }
 }
@@ -351,7 +375,7 @@ impl Outbox for Post<'_> {
         } = command
         {
             let mut hints = self.cell.engine.hints();
-            hints.note(&self.cell.key, ballot.tombstone());
+            hints.note(self.cell.key(), ballot.tombstone());
         }
         let caller = Arc::clone(self.cell);
         self.cell

@@ -162,6 +162,11 @@ impl Engine {
         peer.map_or(Link::Down(Unsent::NotConnected), |peer| peer.node.link())
     }
 
+    /// See [`Node::tells`].
+    pub(crate) fn tells(&self, node: usize) -> bool {
+        self.nodes.get(node).is_some_and(|peer| peer.node.tells())
+    }
+
     pub(crate) fn standing(&self, node: usize) -> Standing {
         self.nodes.get(node).map_or_else(
             || Standing {
@@ -330,6 +335,8 @@ impl Observer for Told {
             engine.changed.notify_waiters();
         }
     }
+
+    fn on_touched(&self, _key: Option<&str>) {}
 
     fn is_busy(&self) -> bool {
         let engine = self.engine.upgrade();

@@ -1,6 +1,6 @@
 //! What may be handed to a node right now.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::mpsc;
@@ -18,6 +18,7 @@ pub(crate) const MAX_UNANSWERED: usize = 4096;
 pub(crate) struct Gate {
     standing: Mutex<Standing>,
     unanswered: AtomicUsize,
+    tells: AtomicBool,
 }
 
 impl Gate {
@@ -30,6 +31,7 @@ impl Gate {
         Self {
             standing: Mutex::new(standing),
             unanswered: AtomicUsize::new(0),
+            tells: AtomicBool::new(false),
         }
     }
 
@@ -70,6 +72,10 @@ impl Gate {
 
     pub(crate) fn link(&self) -> Link {
         self.lock().link
+    }
+
+    pub(crate) fn tells(&self) -> bool {
+        self.tells.load(Ordering::Relaxed)
     }
 
     /// Returns whether this is a change.

@@ -88,6 +88,10 @@ impl Node for MemoryNode {
     fn link(&self) -> Link {
         self.gate.link()
     }
+
+    fn tells(&self) -> bool {
+        self.gate.tells()
+    }
 }
 
 impl fmt::Debug for MemoryNode {

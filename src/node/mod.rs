@@ -41,6 +41,9 @@ pub(crate) trait Node: Send + Sync + fmt::Debug {
 
     /// The link alone, which is asked for by every attempt.
     fn link(&self) -> Link;
+
+    /// Does the present connection tell when a key changes that an acquire has watched?
+    fn tells(&self) -> bool;
 }
 
 /// What a node's driver is given by the client it belongs to.
@@ -100,14 +103,20 @@ pub(crate) trait Observer: Send + Sync {
     fn on_news(&self, news: News);
     /// The link has changed.
     fn on_link(&self);
+    /// A key that was watched may have changed, and is watched no more; `None`: so may all keys.
+    /// A change that this connection made itself is not told.
+    fn on_touched(&self, key: Option<&str>);
     /// Does the client hold or wait for any lock?
     fn is_busy(&self) -> bool;
 }
 
 /// Who a request belongs to.
 pub(crate) trait Caller: Send + Sync {
-    fn key(&self) -> &str;
+    /// The keys of its lock: one, or those of a set, sorted.
+    fn keys(&self) -> &[Box<str>];
     fn token(&self) -> &Token;
+    /// Shall its acquires, where they find somebody else's key, watch it and tell its ttl?
+    fn watches(&self) -> bool;
     /// May the command still be written? If so it counts as written from here on.
     fn claim(&self, node: usize, command: Command) -> bool;
     /// `at`: by when a server's reply had come. One look at the clock serves all that came together.
@@ -136,14 +145,23 @@ impl Request {
         self.command
     }
 
+    pub(crate) fn keys(&self) -> &[Box<str>] {
+        self.caller.as_ref().map_or(&[], |caller| caller.keys())
+    }
+
     pub(crate) fn key(&self) -> &str {
-        self.caller.as_ref().map_or("", |caller| caller.key())
+        self.keys().first().map_or("", |key| key)
     }
 
     pub(crate) fn token(&self) -> &str {
         self.caller
             .as_ref()
             .map_or("", |caller| caller.token().as_str())
+    }
+
+    pub(crate) fn watches(&self) -> bool {
+        let is_acquire = matches!(self.command, Command::Acquire { .. });
+        is_acquire && self.caller.as_ref().is_some_and(|caller| caller.watches())
     }
 
     /// Asks, just before the write, whether it shall still be written. If not, the request is over

@@ -113,6 +113,10 @@ impl Node for RedisNode {
     fn link(&self) -> Link {
         self.gate.link()
     }
+
+    fn tells(&self) -> bool {
+        self.gate.tells()
+    }
 }
 
 impl fmt::Debug for RedisNode {

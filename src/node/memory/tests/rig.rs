@@ -80,6 +80,11 @@ impl Observer for Watch {
         self.trace.push(&format!("{}: link", self.node));
     }
 
+    fn on_touched(&self, key: Option<&str>) {
+        self.trace
+            .push(&format!("{}: touched {}", self.node, key.unwrap_or("all")));
+    }
+
     fn is_busy(&self) -> bool {
         false
     }
@@ -87,18 +92,23 @@ impl Observer for Watch {
 
 pub(super) struct Probe {
     name: String,
+    keys: [Box<str>; 1],
     token: Token,
     trace: Trace,
     pub(super) withdrawn: AtomicBool,
 }
 
 impl Caller for Probe {
-    fn key(&self) -> &'static str {
-        "k"
+    fn keys(&self) -> &[Box<str>] {
+        &self.keys
     }
 
     fn token(&self) -> &Token {
         &self.token
+    }
+
+    fn watches(&self) -> bool {
+        false
     }
 
     fn claim(&self, _: usize, _: Command) -> bool {
@@ -150,6 +160,7 @@ impl Client {
         let withdrawn = AtomicBool::new(false);
         Arc::new(Probe {
             name: name.into(),
+            keys: ["k".into()],
             token: Token::from_bits(bits),
             trace: self.trace.clone(),
             withdrawn,

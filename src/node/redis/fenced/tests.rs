@@ -21,15 +21,19 @@ const KEY: &str = "resource";
 const FENCE: &str = "redlock-quorum:fence:resource";
 const MEMORY: Duration = Duration::from_secs(5000);
 
-struct Owner(Token);
+struct Owner(Token, [Box<str>; 1]);
 
 impl Caller for Owner {
-    fn key(&self) -> &str {
-        KEY
+    fn keys(&self) -> &[Box<str>] {
+        &self.1
     }
 
     fn token(&self) -> &Token {
         &self.0
+    }
+
+    fn watches(&self) -> bool {
+        false
     }
 
     fn claim(&self, _node: usize, _command: Command) -> bool {
@@ -94,7 +98,7 @@ fn play(flavor: &Flavor, seed: u64, steps: usize) {
     let mut keys = Keyspace::default();
     let now = Moment::from_nanos(1_000_000_000_000);
     let owners: Vec<Arc<Owner>> = (1..=3)
-        .map(|bits| Arc::new(Owner(Token::from_bits(bits))))
+        .map(|bits| Arc::new(Owner(Token::from_bits(bits), [KEY.into()])))
         .collect();
     for step in 0..steps {
         // What else happens to a node's keys.
@@ -148,7 +152,7 @@ fn replies_that_nobody_gives_are_no_votes() {
         ttl: MEMORY,
         ballot,
     };
-    let owner = Arc::new(Owner(Token::from_bits(1)));
+    let owner = Arc::new(Owner(Token::from_bits(1), [KEY.into()]));
     let request = Request::new(owner, 0, command);
     for reply in [
         Value::Okay,
