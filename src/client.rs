@@ -150,7 +150,9 @@ impl Redlock {
         match verdict {
             Some(Verdict::Won) => {
                 let resource = lease.resource().to_owned();
-                Ok(Guard::new(attempt.keep(), resource, self.clone()))
+                let cell = attempt.keep();
+                engine.queue().hold(&cell);
+                Ok(Guard::new(cell, resource, self.clone()))
             }
             Some(Verdict::Contended) => Err(AttachError::Gone { lease, how: how() }),
             Some(Verdict::NoQuorum | Verdict::TooLate) => {

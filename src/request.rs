@@ -8,19 +8,12 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use crate::client::Redlock;
-use crate::driver::attempt::Attempt;
-use crate::driver::cell::Mark;
+use crate::contest::Contest;
 use crate::driver::engine::Engine;
 use crate::error::{AcquireError, ExtendError, InvalidRequest, UsingError};
 use crate::guard::Guard;
-use crate::node::redis::connection::CONNECT_TIMEOUT;
 use crate::owner::{Slots, held};
-use crate::quorum::backoff::Backoff;
-use crate::quorum::ballot;
-use crate::quorum::bug;
-use crate::quorum::hold::Hold;
 use crate::quorum::renewal::Renewal;
-use crate::quorum::round::Verdict;
 use crate::quorum::validity::Moment;
 
 /// For how long an acquisition tries.
@@ -197,17 +190,18 @@ impl Acquire {
         if !self.renewal.is_sound(self.ttl) {
             return Err(InvalidRequest::UnsoundRenewal.into());
         }
+        let keys: Arc<[Box<str>]> = [key.as_str().into()].into();
         let engine = self.redlock.engine()?;
         let began = engine.clock().now();
         let Some(owner) = &self.owner else {
-            return self.contend(&engine, &key, began).await;
+            return self.contend(&engine, &keys, began).await;
         };
         let slot = owner.slot(&key);
         let mut slot = slot.lock().await;
         if let Some(guard) = held(&slot) {
             return self.nest(guard).await;
         }
-        let guard = self.contend(&engine, &key, began).await?;
+        let guard = self.contend(&engine, &keys, began).await?;
         *slot = Arc::downgrade(guard.held());
         Ok(guard)
     }
@@ -231,90 +225,28 @@ impl Acquire {
         }
     }
 
-    /// Tries until it is acquired or the time is over.
     async fn contend(
         &self,
         engine: &Arc<Engine>,
-        key: &str,
+        keys: &Arc<[Box<str>]>,
         began: Moment,
     ) -> Result<Guard, AcquireError> {
-        let deadline = match self.wait {
-            Wait::Once => Some(began),
-            Wait::For(limit) => Some(began.after(limit)),
-            Wait::Forever => None,
+        let contest = Contest {
+            engine,
+            config: self.redlock.config(),
+            keys,
+            ttl: self.ttl,
+            renewal: self.renewal,
+            fenced: self.fenced,
+            wait: self.wait,
+            began,
         };
-        let deadline = deadline.filter(|_| !bug!(DeadlineIgnored));
-        let connected = began.after(CONNECT_TIMEOUT);
-        engine
-            .ready(match self.wait {
-                Wait::For(limit) => connected.min(began.after(limit)),
-                Wait::Once | Wait::Forever => connected,
-            })
-            .await;
-        let mut backoff = Backoff::default();
-        loop {
-            if engine.is_closed() || engine.is_abandoned() {
-                return Err(AcquireError::Closed);
-            }
-            let config = self.redlock.config();
-            let ballot = self.fenced.then(|| {
-                let (wall, memory) = (engine.clock().wall_micros(), ballot::memory(config.max_ttl));
-                engine.hints().choose(key, wall, memory)
-            });
-            let terms = config.terms(self.ttl, self.renewal, ballot, engine);
-            let token = engine
-                .entropy()
-                .token()
-                .ok_or(InvalidRequest::NoRandomness)?;
-            #[cfg(feature = "testkit")]
-            let token = if bug!(TokenReused) {
-                crate::token::Token::from_bits(1)
-            } else {
-                token
-            };
-            let attempt = Attempt::start(engine, Mark::one(key, token), &terms, Hold::start);
-            #[cfg(feature = "testkit")]
-            if bug!(LeaseClockOncePerWait) {
-                attempt.backdate(began);
-            }
-            let Some(verdict) = attempt.verdict().await else {
-                return Err(AcquireError::Closed);
-            };
-            if verdict == Verdict::Won {
-                let resource = self.resource.clone();
-                return Ok(Guard::new(attempt.keep(), resource, self.redlock.clone()));
-            }
-            let now = engine.clock().now();
-            if deadline.is_some_and(|deadline| now >= deadline) {
-                return Err(failure(&attempt, verdict, now.since(began)));
-            }
-            drop(attempt);
-            let resume = now.after(backoff.next(engine.entropy().jitter()));
-            // The last attempt begins at the deadline, if it comes to that.
-            pause(
-                engine,
-                deadline.map_or(resume, |deadline| resume.min(deadline)),
-            )
-            .await;
-        }
-    }
-}
-
-fn failure(attempt: &Attempt, verdict: Verdict, waited: Duration) -> AcquireError {
-    let how = attempt.tally(waited);
-    match verdict {
-        Verdict::Contended => AcquireError::Contended(how),
-        Verdict::NoQuorum => AcquireError::NoQuorum(how),
-        Verdict::Won | Verdict::TooLate => AcquireError::TooLate(how),
-    }
-}
-
-/// Waits until the moment has come or the client is closed.
-async fn pause(engine: &Engine, until: Moment) {
-    tokio::select! {
-        biased;
-        () = engine.sleep_until(until) => {}
-        () = engine.wait(|| engine.is_closed().then_some(())) => {}
+        let cell = contest.run().await?;
+        Ok(Guard::new(
+            cell,
+            self.resource.clone(),
+            self.redlock.clone(),
+        ))
     }
 }
 
