@@ -265,6 +265,15 @@ impl Redlock {
         engine.map_or(0, |engine| engine.unsettled())
     }
 
+    /// How many resources there are that this client waits for or holds.
+    #[cfg(feature = "testkit")]
+    #[doc(hidden)]
+    #[must_use]
+    pub fn lines(&self) -> usize {
+        let engine = self.inner.engine.get();
+        engine.map_or(0, |engine| engine.queue().len())
+    }
+
     pub(crate) fn config(&self) -> &Config {
         &self.inner.config
     }

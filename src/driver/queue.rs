@@ -165,7 +165,12 @@ impl Queue {
 
     /// Nobody waits, and nobody holds anything that others might wait for.
     pub(crate) fn is_empty(&self) -> bool {
-        self.len.load(Ordering::Relaxed) == 0
+        self.len() == 0
+    }
+
+    /// How many resources there are that somebody waits for or holds.
+    pub(crate) fn len(&self) -> usize {
+        self.len.load(Ordering::Relaxed)
     }
 
     fn lines(&self) -> MutexGuard<'_, BTreeMap<Box<str>, Line>> {

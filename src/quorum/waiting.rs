@@ -172,3 +172,6 @@ impl Waiting {
 pub(crate) fn poll_pause(random: u64) -> Duration {
     HALF_OF_IT.saturating_add(backoff::uniform(POLL_FLOOR, random))
 }
+
+#[cfg(test)]
+mod tests;
