@@ -12,7 +12,8 @@ use crate::driver::attempt::Attempt;
 use crate::driver::cell::{Cell, Mark};
 use crate::driver::engine::Engine;
 use crate::error::{AttachError, InvalidRequest, ReleaseError};
-use crate::guard::{Guard, Released, removed};
+use crate::guard::Guard;
+use crate::held::{Held, Released, removed};
 use crate::lease::Lease;
 use crate::node::Link;
 use crate::node::redis::connection::CONNECT_TIMEOUT;
@@ -22,6 +23,8 @@ use crate::quorum::hold::{Hold, LossCause};
 use crate::quorum::renewal::Renewal;
 use crate::quorum::round::Verdict;
 use crate::request::{Acquire, Wait};
+use crate::resources::Resources;
+use crate::wanted::Wanted;
 
 /// A client of N independent Redis or Valkey masters.
 ///
@@ -87,7 +90,7 @@ impl Redlock {
     /// # }
     /// ```
     pub fn acquire(&self, resource: impl Into<String>) -> Acquire {
-        Acquire::new(self.clone(), resource.into())
+        Acquire::new(self.wanted([resource]))
     }
 
     /// A request that makes one attempt: [`acquire`](Self::acquire) with [`Wait::Once`]. It lasts a
@@ -131,7 +134,7 @@ impl Redlock {
             self.config().check_ttl(lease.ttl())?;
             Ok((opened, self.engine()?))
         });
-        let ((key, token), engine) = match checked {
+        let ((resources, token), engine) = match checked {
             Ok(checked) => checked,
             Err(problem) => return Err(AttachError::InvalidRequest { lease, problem }),
         };
@@ -144,15 +147,15 @@ impl Redlock {
         let terms = self
             .config()
             .terms(lease.ttl(), Renewal::default(), ballot, &engine);
-        let attempt = Attempt::start(&engine, Mark::one(&key, token), &terms, Hold::attach);
+        let mark = Mark::new(resources.keys(), token);
+        let attempt = Attempt::start(&engine, mark, &terms, Hold::attach);
         let verdict = attempt.verdict().await;
         let how = || attempt.tally(engine.clock().now().since(began));
         match verdict {
             Some(Verdict::Won) => {
-                let resource = lease.resource().to_owned();
                 let cell = attempt.keep();
                 engine.queue().hold(&cell);
-                Ok(Guard::new(cell, resource, self.clone()))
+                Ok(Guard::share(Held::new(cell, resources, self.clone())))
             }
             Some(Verdict::Contended) => Err(AttachError::Gone { lease, how: how() }),
             Some(Verdict::NoQuorum | Verdict::TooLate) => {
@@ -185,7 +188,7 @@ impl Redlock {
     /// ```
     pub async fn release_lease(&self, lease: Lease) -> Result<Released, ReleaseError> {
         let opened = lease.open().and_then(|opened| Ok((opened, self.engine()?)));
-        let ((key, token), engine) = opened.map_err(ReleaseError::InvalidRequest)?;
+        let ((resources, token), engine) = opened.map_err(ReleaseError::InvalidRequest)?;
         engine
             .ready(engine.clock().now().after(CONNECT_TIMEOUT))
             .await;
@@ -196,7 +199,12 @@ impl Redlock {
         let terms = self
             .config()
             .terms(lease.ttl(), Renewal::off(), ballot, &engine);
-        let cell = Cell::start(&engine, Mark::one(&key, token), &terms, Hold::disown);
+        let cell = Cell::start(
+            &engine,
+            Mark::new(resources.keys(), token),
+            &terms,
+            Hold::disown,
+        );
         removed(&cell, None).await
     }
 
@@ -272,6 +280,13 @@ impl Redlock {
     pub fn lines(&self) -> usize {
         let engine = self.inner.engine.get();
         engine.map_or(0, |engine| engine.queue().len())
+    }
+
+    /// A request for these resources, with the client's settings.
+    pub(crate) fn wanted<R: Into<String>>(&self, resources: impl IntoIterator<Item = R>) -> Wanted {
+        let resources = resources.into_iter().map(Into::into);
+        let resources = Resources::all::<String>(&self.config().prefix, resources);
+        Wanted::new(self.clone(), resources)
     }
 
     pub(crate) fn config(&self) -> &Config {

@@ -3,11 +3,10 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::config::Config;
-use crate::driver::cell::Cell;
 use crate::error::InvalidRequest;
+use crate::held::Held;
 use crate::quorum::ballot::{Ballot, FencingToken};
-use crate::quorum::hold::Hold;
+use crate::resources::Resources;
 use crate::token::Token;
 
 /// The format that this version writes.
@@ -31,13 +30,13 @@ pub struct Lease {
 }
 
 impl Lease {
-    pub(crate) fn new(cell: &Cell, resource: &str, config: &Config, ttl: Duration) -> Self {
+    pub(crate) fn new(held: &Held, ttl: Duration) -> Self {
         Self {
             format: FORMAT,
-            prefix: config.prefix.clone(),
-            resource: resource.into(),
-            token: cell.token().as_str().into(),
-            fence: cell.peek(Hold::fencing_token).map(FencingToken::as_u64),
+            prefix: held.resources().prefix().into(),
+            resource: held.resources().first().into(),
+            token: held.token().as_str().into(),
+            fence: held.fencing_token().map(FencingToken::as_u64),
             ttl_millis: u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX),
         }
     }
@@ -71,11 +70,11 @@ impl Lease {
         &self.prefix
     }
 
-    /// The lock's key and token, if this version understands them.
-    pub(crate) fn open(&self) -> Result<(String, Token), InvalidRequest> {
+    /// What is locked, and the token, if this version understands them.
+    pub(crate) fn open(&self) -> Result<(Resources, Token), InvalidRequest> {
         let token = Token::parse(&self.token).filter(|_| self.format == FORMAT);
         let token = token.ok_or(InvalidRequest::UnknownLease)?;
-        Ok((format!("{}{}", self.prefix, self.resource), token))
+        Ok((Resources::one(&self.prefix, &self.resource), token))
     }
 }
 

@@ -121,16 +121,19 @@ pub mod docs;
 mod driver;
 mod error;
 mod guard;
+mod held;
 mod lease;
 mod lost;
 mod node;
 mod owner;
 mod quorum;
 mod request;
+mod resources;
 pub mod telemetry;
 #[cfg(feature = "testkit")]
 pub mod testkit;
 mod token;
+mod wanted;
 
 pub use redis;
 
@@ -140,7 +143,8 @@ pub use self::error::{
     AcquireError, AttachError, BuildError, ExtendError, InvalidRequest, ReleaseError, Unacquired,
     UsingError,
 };
-pub use self::guard::{Guard, Released};
+pub use self::guard::Guard;
+pub use self::held::Released;
 pub use self::lease::Lease;
 pub use self::lost::Lost;
 pub use self::owner::Owner;

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use crate::client::Redlock;
-use crate::guard::{Guard, Held};
+use crate::held::Held;
 use crate::request::{Acquire, Wait};
+use crate::wanted::Wanted;
 
 /// One logical thread of work: what it holds it can acquire again.
 ///
@@ -34,10 +35,10 @@ pub struct Owner {
     slots: Arc<Slots>,
 }
 
-/// What an owner holds, key by key. The lock of a slot is held while its resource is acquired.
+/// What an owner holds, by its keys. The lock of a slot is held while its resources are acquired.
 #[derive(Debug, Default)]
 pub(crate) struct Slots {
-    by_key: Mutex<BTreeMap<String, Slot>>,
+    by_keys: Mutex<BTreeMap<Arc<[Box<str>]>, Slot>>,
 }
 
 pub(crate) type Slot = Arc<tokio::sync::Mutex<Weak<Held>>>;
@@ -58,7 +59,10 @@ impl Owner {
     /// extension fails, it fails with [`AcquireError::NoQuorum`](crate::AcquireError::NoQuorum), and
     /// the lock stands as it was.
     pub fn acquire(&self, resource: impl Into<String>) -> Acquire {
-        Acquire::new(self.redlock.clone(), resource.into()).owned_by(Arc::clone(&self.slots))
+        Acquire::new(Wanted {
+            owner: Some(Arc::clone(&self.slots)),
+            ..self.redlock.wanted([resource])
+        })
     }
 
     /// [`acquire`](Self::acquire) with [`Wait::Once`].
@@ -68,20 +72,15 @@ impl Owner {
 }
 
 impl Slots {
-    pub(crate) fn slot(&self, key: &str) -> Slot {
-        let mut by_key = self.by_key.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(slot) = by_key.get(key) {
+    pub(crate) fn slot(&self, keys: &Arc<[Box<str>]>) -> Slot {
+        let mut by_keys = self.by_keys.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(slot) = by_keys.get(keys) {
             return Arc::clone(slot);
         }
         // What is held by nobody, and acquired by nobody, needs no slot.
-        by_key.retain(|_, slot| {
+        by_keys.retain(|_, slot| {
             Arc::strong_count(slot) > 1 || slot.try_lock().is_ok_and(|held| held.strong_count() > 0)
         });
-        Arc::clone(by_key.entry(key.into()).or_default())
+        Arc::clone(by_keys.entry(Arc::clone(keys)).or_default())
     }
-}
-
-/// One more guard of the lock that a slot holds, if it holds one.
-pub(crate) fn held(slot: &Weak<Held>) -> Option<Guard> {
-    slot.upgrade().map(Guard::share)
 }

@@ -28,9 +28,9 @@ pub(crate) struct Mark {
 }
 
 impl Mark {
-    pub(crate) fn one(key: &str, token: Token) -> Self {
+    pub(crate) fn new(keys: &Arc<[Box<str>]>, token: Token) -> Self {
         Self {
-            keys: [key.into()].into(),
+            keys: Arc::clone(keys),
             token,
             watches: false,
             ticket: None,
@@ -149,10 +149,6 @@ impl Cell {
     /// Has its removal begun?
     pub(crate) fn has_ended(&self) -> bool {
         self.ended.load(Ordering::Acquire)
-    }
-
-    fn key(&self) -> &str {
-        self.mark.keys.first().map_or("", |key| key)
     }
 
     /// Looks at what does not depend on the time.
@@ -359,7 +355,7 @@ impl Caller for Cell {
 
     fn on_reply(self: Arc<Self>, node: usize, command: Command, reply: Reply, at: Option<Moment>) {
         if let Some(fence) = reply.vote.fence() {
-            self.engine.hints().note(self.key(), fence);
+            self.engine.hints().note_all(&self.mark.keys, fence);
         }
         self.feed_and(
             at,
@@ -398,7 +394,7 @@ impl Outbox for Post<'_> {
         } = command
         {
             let mut hints = self.cell.engine.hints();
-            hints.note(self.cell.key(), ballot.tombstone());
+            hints.note_all(&self.cell.mark.keys, ballot.tombstone());
         }
         let caller = Arc::clone(self.cell);
         self.cell

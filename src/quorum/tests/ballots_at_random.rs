@@ -157,7 +157,7 @@ impl World {
 
     fn start(&mut self, client: usize) {
         let wall = HOUR * (1 + u64::try_from(client).unwrap()) + self.now * 1000;
-        let ballot = self.hints[client].choose(KEY, wall, MEMORY);
+        let ballot = self.hints[client].choose(&[KEY], wall, MEMORY);
         let terms = Terms {
             ballot: Some(ballot),
             ..TERMS
