@@ -265,7 +265,6 @@ fn five_who_start_together_have_a_winner_soon() {
         for client in &clients {
             warm_up(client).await;
         }
-        ask(&fleet[0], &["SLOWLOG", "RESET"]);
         let mut rounds = Vec::new();
         let mut winners = BTreeMap::new();
         for trial in 0..TRIALS {
@@ -285,9 +284,10 @@ fn five_who_start_together_have_a_winner_soon() {
             winner.release().await.unwrap();
             drop(futures::future::join_all(others).await);
         }
-        let sets = Sets::of(&fleet[0]);
+        let sets: Vec<Sets> = fleet.iter().map(Sets::of).collect();
         for (resource, token) in &winners {
-            rounds.push(sets.rounds(resource, token));
+            let seen = sets.iter().filter_map(|sets| sets.rounds(resource, token));
+            rounds.push(seen.max().expect("a quorum of nodes has been asked"));
         }
         rounds.sort_unstable();
         let (middle, worst) = (rounds[TRIALS / 2], rounds[TRIALS * 99 / 100]);

@@ -83,16 +83,13 @@ impl Sets {
         Self(sets.collect())
     }
 
-    /// How many attempts at a resource a client made until the one with this token.
-    pub(super) fn rounds(&self, resource: &str, token: &str) -> usize {
+    /// How many attempts at a resource a client made until the one with this token; `None`: this
+    /// server was not asked for that one before its lock was released.
+    pub(super) fn rounds(&self, resource: &str, token: &str) -> Option<usize> {
         let of_resource = || self.0.iter().filter(|set| set.resource == resource);
-        let won = of_resource()
-            .position(|set| set.token == token)
-            .expect("a winner asks all nodes");
+        let won = of_resource().position(|set| set.token == token)?;
         let client = of_resource().nth(won).map(|set| &set.client);
-        of_resource()
-            .take(won + 1)
-            .filter(|set| Some(&set.client) == client)
-            .count()
+        let attempts = of_resource().take(won + 1);
+        Some(attempts.filter(|set| Some(&set.client) == client).count())
     }
 }
