@@ -8,6 +8,11 @@ use super::rule::{self, Answer, Change, Owner, Ruling};
 use super::validity::Moment;
 use super::vote::Vote;
 
+mod watches;
+
+pub(crate) use self::watches::Watcher;
+use self::watches::Watches;
+
 /// Somebody else's key is there, or none: a bare reply tells no more.
 const NOT_OURS: Vote = Vote::Held {
     ttl: None,
@@ -26,6 +31,7 @@ fn fence_key(key: &str) -> String {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Keyspace {
     entries: BTreeMap<Box<str>, Entry>,
+    watches: Watches,
 }
 
 #[derive(Clone, Debug)]
@@ -47,14 +53,14 @@ impl Keyspace {
                 self.set(key, token, Some(ttl), now);
                 Vote::Granted
             }
-            (Command::Extend { ttl, .. }, Some(entry)) if is_ours => {
-                entry.lengthen(now.after(ttl));
+            (Command::Extend { ttl, .. }, Some(_)) if is_ours => {
+                self.lengthen(key, ttl, now);
                 Vote::Granted
             }
             (Command::Release | Command::Tombstone { .. }, Some(_))
                 if is_ours || bug!(ReleaseIgnoresToken) =>
             {
-                self.entries.remove(key);
+                self.delete(key);
                 Vote::Granted
             }
             (
@@ -92,11 +98,7 @@ impl Keyspace {
         match lock {
             Change::None => {}
             Change::Set { ttl } => self.set(key, token, Some(ttl), now),
-            Change::Renew { ttl } => {
-                if let Some(entry) = self.living(key, now) {
-                    entry.lengthen(now.after(ttl));
-                }
-            }
+            Change::Renew { ttl } => self.lengthen(key, ttl, now),
             Change::Delete => self.delete(key),
         }
         if let Some(number) = accepted {
@@ -127,6 +129,7 @@ impl Keyspace {
     /// Sets the key, whatever was there.
     pub(crate) fn set(&mut self, key: &str, value: &str, ttl: Option<Duration>, now: Moment) {
         let expires_at = ttl.map(|ttl| now.after(ttl));
+        self.watches.touch(key);
         self.entries.insert(
             key.into(),
             Entry {
@@ -137,15 +140,25 @@ impl Keyspace {
     }
 
     pub(crate) fn delete(&mut self, key: &str) {
-        self.entries.remove(key);
+        if self.entries.remove(key).is_some() {
+            self.watches.touch(key);
+        }
     }
 
+    /// Nobody watches anything any more.
     pub(crate) fn clear(&mut self) {
         self.entries.clear();
+        self.watches = Watches::default();
     }
 
     pub(crate) fn keys(&mut self, now: Moment) -> impl Iterator<Item = &str> {
-        self.entries.retain(|_, entry| !entry.is_expired(now));
+        self.entries.retain(|key, entry| {
+            let is_over = entry.is_expired(now);
+            if is_over {
+                self.watches.touch(key);
+            }
+            !is_over
+        });
         self.entries.keys().map(|key| &**key)
     }
 
@@ -157,18 +170,24 @@ impl Keyspace {
             .get(key)
             .is_some_and(|entry| entry.is_expired(now))
         {
-            self.entries.remove(key);
+            self.delete(key);
         }
         self.entries.get_mut(key)
+    }
+
+    /// Never shortens: an earlier promise of validity must stand.
+    fn lengthen(&mut self, key: &str, ttl: Duration, now: Moment) {
+        let until = now.after(ttl);
+        if let Some(entry) = self.living(key, now)
+            && entry.expires_at.is_none_or(|at| at < until)
+        {
+            entry.expires_at = Some(until);
+            self.watches.touch(key);
+        }
     }
 }
 
 impl Entry {
-    /// Never shortens: an earlier promise of validity must stand.
-    fn lengthen(&mut self, until: Moment) {
-        self.expires_at = Some(self.expires_at.map_or(until, |at| at.max(until)));
-    }
-
     fn is_expired(&self, now: Moment) -> bool {
         self.expires_at.is_some_and(|at| at <= now)
     }

@@ -66,6 +66,7 @@ pub(super) enum Request {
         command: Command,
         key: Box<str>,
         token: Box<str>,
+        watches: bool,
     },
     Close,
 }
@@ -81,6 +82,8 @@ pub(super) enum Reply {
     KillDenied,
     Marker(Look),
     Vote(Vote, Option<Arc<str>>),
+    /// Not a reply: a watched key has changed, or all may have.
+    Touched(Option<Box<str>>),
     Reset,
 }
 
@@ -93,6 +96,8 @@ pub(super) struct Identity {
     pub(super) client_id: u64,
     pub(super) is_replica: bool,
     pub(super) is_cluster: bool,
+    /// This connection is told when a key changes that it watches.
+    pub(super) tells: bool,
 }
 
 /// When a message arrives, and which comes first of those that arrive together.

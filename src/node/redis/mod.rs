@@ -6,8 +6,11 @@ mod fenced;
 mod handshake;
 mod ladder;
 pub(crate) mod marker;
+mod outgoing;
+mod pushes;
 mod serve;
 mod transaction;
+mod watching;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
