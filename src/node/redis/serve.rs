@@ -96,10 +96,7 @@ impl Driver {
                     Err(error) => break redis::RedisError::to_string(&error),
                 },
                 () = self.vigil.chosen(), if self.vigil.awaits_founding() => vigilant = true,
-                () = pushes.flushed.notified() => {
-                    self.vigil.on_flushed();
-                    vigilant = true;
-                }
+                () = pushes.flushed.notified() => {}
                 () = pushes.closed.notified() => break "closed by the server".into(),
                 () = &mut timer.sleep, if timer.at.is_some() => {
                     let now = self.context.clock.now();
@@ -130,6 +127,11 @@ impl Driver {
                     }
                     crowded = outgoing.new.len() > 1;
                 }
+            }
+            // Whoever acquires because of it comes behind the look.
+            if pushes.take_flush() {
+                self.vigil.on_flushed();
+                vigilant = true;
             }
             if ladder.has_transactions() && !unanswered.is_empty() {
                 // A transaction is alone on its connection while it lasts.
