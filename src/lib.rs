@@ -120,6 +120,7 @@ pub mod docs;
 mod driver;
 mod error;
 mod guard;
+mod inspect;
 mod lease;
 mod lost;
 mod node;
@@ -140,6 +141,7 @@ pub use self::error::{
     UsingError,
 };
 pub use self::guard::{Guard, Released};
+pub use self::inspect::{Holder, Inspection, NodeInspection, Sight};
 pub use self::lease::Lease;
 pub use self::lost::Lost;
 pub use self::owner::Owner;

@@ -11,6 +11,7 @@ use super::handshake::{self, Facts};
 use super::ladder::Ladder;
 use super::marker::Marking;
 use crate::node::gate::{Gate, MAX_UNANSWERED};
+use crate::node::glance::Glance;
 use crate::node::vigil::Vigil;
 use crate::node::{Context, Link, Request, Standing};
 use crate::quorum::ledger::{ConnectionId, News};
@@ -31,6 +32,7 @@ pub(super) struct Driver {
     pub(super) name: Arc<str>,
     pub(super) client: Client,
     pub(super) queue: mpsc::UnboundedReceiver<Request>,
+    pub(super) glances: mpsc::UnboundedReceiver<Glance>,
     pub(super) gate: Arc<Gate>,
     pub(super) context: Context,
     /// How long after a newer connection's first reply an old one counts as finished, where the
@@ -130,6 +132,7 @@ impl Driver {
                     self.gate.answered(1);
                     request.fail(reason, error.clone());
                 }
+                Some(glance) = self.glances.recv() => drop(glance),
                 () = &mut sleep => return true,
             }
         }
