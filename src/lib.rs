@@ -122,6 +122,7 @@ mod driver;
 mod error;
 mod guard;
 mod held;
+mod inspect;
 mod lease;
 mod lost;
 mod node;
@@ -145,6 +146,7 @@ pub use self::error::{
 };
 pub use self::guard::Guard;
 pub use self::held::Released;
+pub use self::inspect::{Holder, Inspection, NodeInspection, Sight};
 pub use self::lease::Lease;
 pub use self::lost::Lost;
 pub use self::owner::Owner;

@@ -34,6 +34,11 @@ impl Resources {
         &self.keys
     }
 
+    /// The key of the first.
+    pub(crate) fn key(&self) -> &str {
+        self.keys.first().map_or("", |key| key)
+    }
+
     pub(crate) fn prefix(&self) -> &str {
         let key = self.keys.first();
         key.and_then(|key| key.get(..self.prefix))

@@ -8,6 +8,7 @@ use redis::{Cmd, Script, Value, from_redis_value};
 use super::commands::millis;
 use super::ladder::Form;
 use crate::node::Request;
+use crate::quorum::ballot::fence_key;
 use crate::quorum::hold::Command;
 use crate::quorum::vote::{Refusal, Vote};
 
@@ -34,9 +35,7 @@ pub(super) fn command(request: &Request, form: Form) -> Option<Cmd> {
         } else {
             cmd.arg("EVALSHA").arg(script.get_hash());
         }
-        // Where the node keeps the largest ballot that it has accepted for this lock.
-        let fence_key = format!("redlock-quorum:fence:{}", request.key());
-        cmd.arg(2).arg(request.key()).arg(fence_key);
+        cmd.arg(2).arg(request.key()).arg(fence_key(request.key()));
         cmd.arg(request.token());
         cmd
     };
