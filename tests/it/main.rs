@@ -17,4 +17,5 @@ mod renewal;
 mod text;
 mod using;
 mod waiting;
+mod woken;
 mod world;
