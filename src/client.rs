@@ -153,8 +153,9 @@ impl Redlock {
         let how = || attempt.tally(engine.clock().now().since(began));
         match verdict {
             Some(Verdict::Won) => {
-                let held = Held::new(attempt.keep(), resources, self.clone());
-                Ok(Guard::share(held))
+                let cell = attempt.keep();
+                engine.queue().hold(&cell);
+                Ok(Guard::share(Held::new(cell, resources, self.clone())))
             }
             Some(Verdict::Contended) => Err(AttachError::Gone { lease, how: how() }),
             Some(Verdict::NoQuorum | Verdict::TooLate) => {
@@ -277,6 +278,15 @@ impl Redlock {
         let resources = resources.into_iter().map(Into::into);
         let resources = Resources::all::<String>(&self.config().prefix, resources);
         Wanted::new(self.clone(), resources)
+    }
+
+    /// How many resources there are that this client waits for or holds.
+    #[cfg(feature = "testkit")]
+    #[doc(hidden)]
+    #[must_use]
+    pub fn lines(&self) -> usize {
+        let engine = self.inner.engine.get();
+        engine.map_or(0, |engine| engine.queue().len())
     }
 
     pub(crate) fn config(&self) -> &Config {

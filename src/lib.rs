@@ -115,6 +115,7 @@ mod builder;
 mod client;
 mod clock;
 mod config;
+mod contest;
 pub mod defaults;
 pub mod docs;
 mod driver;

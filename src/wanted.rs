@@ -4,19 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::client::Redlock;
-use crate::driver::attempt::Attempt;
-use crate::driver::cell::Mark;
+use crate::contest::Contest;
 use crate::driver::engine::Engine;
 use crate::error::{AcquireError, ExtendError, InvalidRequest, UsingError};
 use crate::held::Held;
-use crate::node::redis::connection::CONNECT_TIMEOUT;
 use crate::owner::Slots;
-use crate::quorum::backoff::Backoff;
-use crate::quorum::ballot;
-use crate::quorum::bug;
-use crate::quorum::hold::Hold;
 use crate::quorum::renewal::Renewal;
-use crate::quorum::round::Verdict;
 use crate::quorum::validity::Moment;
 use crate::request::Wait;
 use crate::resources::Resources;
@@ -112,90 +105,26 @@ impl Wanted {
         }
     }
 
-    /// Tries until it is acquired or the time is over.
     async fn contend(
         &self,
         engine: &Arc<Engine>,
         began: Moment,
     ) -> Result<Arc<Held>, AcquireError> {
-        let deadline = match self.wait {
-            Wait::Once => Some(began),
-            Wait::For(limit) => Some(began.after(limit)),
-            Wait::Forever => None,
+        let contest = Contest {
+            engine,
+            config: self.redlock.config(),
+            keys: self.resources.keys(),
+            ttl: self.ttl,
+            renewal: self.renewal,
+            fenced: self.fenced,
+            wait: self.wait,
+            began,
         };
-        let deadline = deadline.filter(|_| !bug!(DeadlineIgnored));
-        let connected = began.after(CONNECT_TIMEOUT);
-        engine
-            .ready(match self.wait {
-                Wait::For(limit) => connected.min(began.after(limit)),
-                Wait::Once | Wait::Forever => connected,
-            })
-            .await;
-        let mut backoff = Backoff::default();
-        loop {
-            if engine.is_closed() || engine.is_abandoned() {
-                return Err(AcquireError::Closed);
-            }
-            let config = self.redlock.config();
-            let ballot = self.fenced.then(|| {
-                let (wall, memory) = (engine.clock().wall_micros(), ballot::memory(config.max_ttl));
-                let keys = self.resources.keys();
-                engine.hints().choose(keys, wall, memory)
-            });
-            let terms = config.terms(self.ttl, self.renewal, ballot, engine);
-            let token = engine
-                .entropy()
-                .token()
-                .ok_or(InvalidRequest::NoRandomness)?;
-            #[cfg(feature = "testkit")]
-            let token = if bug!(TokenReused) {
-                crate::token::Token::from_bits(1)
-            } else {
-                token
-            };
-            let mark = Mark::new(self.resources.keys(), token);
-            let attempt = Attempt::start(engine, mark, &terms, Hold::start);
-            #[cfg(feature = "testkit")]
-            if bug!(LeaseClockOncePerWait) {
-                attempt.backdate(began);
-            }
-            let Some(verdict) = attempt.verdict().await else {
-                return Err(AcquireError::Closed);
-            };
-            if verdict == Verdict::Won {
-                let (resources, redlock) = (self.resources.clone(), self.redlock.clone());
-                return Ok(Held::new(attempt.keep(), resources, redlock));
-            }
-            let now = engine.clock().now();
-            if deadline.is_some_and(|deadline| now >= deadline) {
-                return Err(failure(&attempt, verdict, now.since(began)));
-            }
-            drop(attempt);
-            let resume = now.after(backoff.next(engine.entropy().jitter()));
-            // The last attempt begins at the deadline, if it comes to that.
-            pause(
-                engine,
-                deadline.map_or(resume, |deadline| resume.min(deadline)),
-            )
-            .await;
-        }
-    }
-}
-
-fn failure(attempt: &Attempt, verdict: Verdict, waited: Duration) -> AcquireError {
-    let how = attempt.tally(waited);
-    match verdict {
-        Verdict::Contended => AcquireError::Contended(how),
-        Verdict::NoQuorum => AcquireError::NoQuorum(how),
-        Verdict::Won | Verdict::TooLate => AcquireError::TooLate(how),
-    }
-}
-
-/// Waits until the moment has come or the client is closed.
-async fn pause(engine: &Engine, until: Moment) {
-    tokio::select! {
-        biased;
-        () = engine.sleep_until(until) => {}
-        () = engine.wait(|| engine.is_closed().then_some(())) => {}
+        let cell = contest.run().await?;
+        Ok(Held::new(
+            cell,
+            self.resources.clone(),
+            self.redlock.clone(),
+        ))
     }
 }

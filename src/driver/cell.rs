@@ -23,6 +23,8 @@ pub(crate) struct Mark {
     pub(crate) token: Token,
     /// Its acquires watch what they find: see [`Caller::watches`].
     pub(crate) watches: bool,
+    /// The place in the queue from which it is made, if from one.
+    pub(crate) ticket: Option<u64>,
 }
 
 impl Mark {
@@ -31,6 +33,7 @@ impl Mark {
             keys: Arc::clone(keys),
             token,
             watches: false,
+            ticket: None,
         }
     }
 }
@@ -135,6 +138,19 @@ impl Cell {
         &self.mark.token
     }
 
+    pub(crate) fn keys(&self) -> &[Box<str>] {
+        &self.mark.keys
+    }
+
+    pub(crate) const fn ticket(&self) -> Option<u64> {
+        self.mark.ticket
+    }
+
+    /// Has its removal begun?
+    pub(crate) fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::Acquire)
+    }
+
     /// Looks at what does not depend on the time.
     pub(crate) fn peek<R>(&self, look: impl FnOnce(&Hold) -> R) -> R {
         look(&self.state().hold)
@@ -173,11 +189,13 @@ impl Cell {
         let now = state.show(now);
         let result = input(&mut state.hold, now, &mut post);
         let news = self.listen(&mut state);
-        if state.hold.is_releasing() {
-            self.ended.store(true, Ordering::Release);
-        }
+        let ends = state.hold.is_releasing() && !self.ended.swap(true, Ordering::AcqRel);
+        let left = ends.then(|| bits(state.hold.possible_holders()));
         let settled = self.arm(&mut state);
         drop(state);
+        if let Some(nodes) = left {
+            self.engine.queue().on_ended(self, nodes);
+        }
         if post.wake {
             self.changed.notify_waiters();
         }
@@ -303,6 +321,11 @@ impl Cell {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// One bit for each of these nodes.
+fn bits(nodes: impl Iterator<Item = usize>) -> u32 {
+    nodes.fold(0, |bits, node| bits | 1 << node)
 }
 
 impl Caller for Cell {

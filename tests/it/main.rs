@@ -15,4 +15,5 @@ mod owner;
 mod renewal;
 mod text;
 mod using;
+mod waiting;
 mod world;
