@@ -295,7 +295,7 @@ impl Driver {
         }
         connection.send(pipe::Request::Command {
             command: request.command(),
-            key: request.key().into(),
+            keys: request.keys().into(),
             token: request.token().into(),
         });
         breaker.on_written(self.context.clock.now());

@@ -64,7 +64,8 @@ pub(super) enum Request {
     Marker(Ask),
     Command {
         command: Command,
-        key: Box<str>,
+        /// Of the lock: one, or those of a set.
+        keys: Box<[Box<str>]>,
         token: Box<str>,
     },
     Close,

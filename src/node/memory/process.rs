@@ -140,7 +140,7 @@ impl Process {
         &mut self,
         link: usize,
         command: Command,
-        key: &str,
+        keys: &[Box<str>],
         token: &str,
         now: Moment,
     ) -> (Vote, Option<Arc<str>>) {
@@ -164,14 +164,14 @@ impl Process {
             (None, None) => (Vote::Granted, true, None),
         };
         let server_time = self.clock.read(now);
-        let applied = applied.then(|| self.keys.apply(command, key, token, server_time));
+        let applied = applied.then(|| self.keys.apply(command, keys, token, server_time));
         let vote = applied.filter(|_| error.is_none()).unwrap_or(vote);
         if let Some(log) = &mut self.log {
             log.push(Executed::new(
                 now.since(self.began),
                 link,
                 command,
-                key,
+                keys,
                 token,
                 vote,
                 applied,

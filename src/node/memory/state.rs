@@ -204,10 +204,10 @@ impl State {
             Request::Marker(ask) => Reply::Marker(self.process.answer(&ask, now)),
             Request::Command {
                 command,
-                key,
+                keys,
                 token,
             } => {
-                let (vote, error) = self.process.execute(link, command, &key, &token, now);
+                let (vote, error) = self.process.execute(link, command, &keys, &token, now);
                 Reply::Vote(vote, error)
             }
             Request::Close => {

@@ -6,7 +6,11 @@ mod fenced;
 mod handshake;
 mod ladder;
 pub(crate) mod marker;
+mod scripts;
 mod serve;
+mod sets;
+#[cfg(test)]
+mod stub;
 mod transaction;
 
 use std::fmt;

@@ -207,7 +207,7 @@ impl Driver {
                     request.fail(Unsent::Quarantined, self.gate.standing().error);
                     continue;
                 }
-                let form = ladder.form(request.command());
+                let form = ladder.form(&request);
                 match request.claim(id) {
                     Some(request) => sent.push((request, form)),
                     None => self.gate.answered(1),
@@ -254,7 +254,7 @@ impl Driver {
             Some(_) => {}
         }
         for ((request, form), value) in sent.into_iter().zip(values) {
-            if let Some(form) = ladder.next(request.command(), form, &value) {
+            if let Some(form) = ladder.next(&request, form, &value) {
                 outgoing.again.push_back((request, form));
                 continue;
             }
@@ -313,11 +313,7 @@ impl Outgoing {
         }
         (
             0,
-            first(
-                self.new
-                    .iter()
-                    .map(|request| ladder.form(request.command())),
-            ),
+            first(self.new.iter().map(|request| ladder.form(request))),
         )
     }
 }
