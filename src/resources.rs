@@ -14,12 +14,8 @@ pub(crate) struct Resources {
 }
 
 impl Resources {
-    pub(crate) fn one(prefix: &str, resource: &str) -> Self {
-        Self::all(prefix, [resource])
-    }
-
     /// Their order does not matter, nor does it if one is named twice.
-    pub(crate) fn all<R: AsRef<str>>(prefix: &str, resources: impl IntoIterator<Item = R>) -> Self {
+    pub(crate) fn new<R: AsRef<str>>(prefix: &str, resources: impl IntoIterator<Item = R>) -> Self {
         let key = |resource: R| format!("{prefix}{}", resource.as_ref()).into_boxed_str();
         let mut keys: Vec<_> = resources.into_iter().map(key).collect();
         keys.sort_unstable();
@@ -64,7 +60,7 @@ mod tests {
 
     #[test]
     fn order_and_repetition_do_not_matter_and_borders_do() {
-        let set = |resources: &[&str]| Resources::all("p:", resources.iter().copied());
+        let set = |resources: &[&str]| Resources::new("p:", resources.iter().copied());
         assert_eq!(set(&["b", "a", "b"]), set(&["a", "b"]));
         assert_ne!(set(&["ab", "c"]), set(&["a", "bc"]));
         let resources = set(&["y", "x"]);

@@ -17,8 +17,10 @@ pub(super) fn command(request: &Request, form: Form) -> Option<Cmd> {
     let ballot = command.ballot()?;
     let memory = millis(ballot.memory());
     // Where the node keeps the largest ballot that it has accepted for each of the keys.
-    let fence_key = |key: &Box<str>| format!("redlock-quorum:fence:{key}");
-    let fences: Vec<String> = request.keys().iter().map(fence_key).collect();
+    let keys = request.keys().iter();
+    let fences: Vec<String> = keys
+        .map(|key| format!("redlock-quorum:fence:{key}"))
+        .collect();
     let script = |script: &Source| script.call_with(form, request, &fences);
     // Ballots travel as text: Lua would print a large number with an exponent.
     let mut cmd;
