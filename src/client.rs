@@ -182,13 +182,6 @@ impl Redlock {
         engine.map_or(0, |engine| engine.unsettled())
     }
 
-    /// A request for these resources, with the client's settings.
-    pub(crate) fn wanted<R: Into<String>>(&self, resources: impl IntoIterator<Item = R>) -> Wanted {
-        let resources = resources.into_iter().map(Into::into);
-        let resources = Resources::new::<String>(&self.config().prefix, resources);
-        Wanted::new(self.clone(), resources)
-    }
-
     /// How many resources there are that this client waits for or holds.
     #[cfg(feature = "testkit")]
     #[doc(hidden)]
@@ -196,6 +189,13 @@ impl Redlock {
     pub fn lines(&self) -> usize {
         let engine = self.inner.engine.get();
         engine.map_or(0, |engine| engine.queue().len())
+    }
+
+    /// A request for these resources, with the client's settings.
+    pub(crate) fn wanted<R: Into<String>>(&self, resources: impl IntoIterator<Item = R>) -> Wanted {
+        let resources = resources.into_iter().map(Into::into);
+        let resources = Resources::new::<String>(&self.config().prefix, resources);
+        Wanted::new(self.clone(), resources)
     }
 
     pub(crate) fn config(&self) -> &Config {

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::config::Config;
 use crate::driver::attempt::Attempt;
 use crate::driver::cell::{Cell, Mark};
 use crate::driver::engine::Engine;
@@ -13,21 +12,16 @@ use crate::node::redis::connection::CONNECT_TIMEOUT;
 use crate::quorum::ballot;
 use crate::quorum::bug;
 use crate::quorum::hold::Hold;
-use crate::quorum::renewal::Renewal;
 use crate::quorum::round::Verdict;
 use crate::quorum::validity::Moment;
 use crate::quorum::waiting::{self, Waiting};
 use crate::request::Wait;
+use crate::wanted::Wanted;
 
-/// What is asked for, checked.
+/// A request that has been checked.
 pub(crate) struct Contest<'a> {
     pub(crate) engine: &'a Arc<Engine>,
-    pub(crate) config: &'a Config,
-    pub(crate) keys: &'a Arc<[Box<str>]>,
-    pub(crate) ttl: Duration,
-    pub(crate) renewal: Renewal,
-    pub(crate) fenced: bool,
-    pub(crate) wait: Wait,
+    pub(crate) wanted: &'a Wanted,
     /// When it was first polled.
     pub(crate) began: Moment,
 }
@@ -40,7 +34,7 @@ struct Lost {
 
 impl Contest<'_> {
     pub(crate) async fn run(&self) -> Result<Arc<Cell>, AcquireError> {
-        if self.wait != Wait::Once {
+        if self.wanted.wait != Wait::Once {
             return self.contend().await;
         }
         self.engine.ready(self.began.after(CONNECT_TIMEOUT)).await;
@@ -56,7 +50,7 @@ impl Contest<'_> {
 
     async fn contend(&self) -> Result<Arc<Cell>, AcquireError> {
         // First: who asks first is first, also while nothing is connected.
-        let place = self.engine.queue().join(self.keys);
+        let place = self.engine.queue().join(self.wanted.resources.keys());
         let connected = self.began.after(CONNECT_TIMEOUT);
         self.engine.ready(self.in_time(connected)).await;
         let mut waiting = Waiting::new(self.engine.nodes().len());
@@ -150,14 +144,20 @@ impl Contest<'_> {
         if engine.is_closed() || engine.is_abandoned() {
             return Err(AcquireError::Closed);
         }
-        let ballot = self.fenced.then(|| {
-            let (wall, memory) = (
-                engine.clock().wall_micros(),
-                ballot::memory(self.config.max_ttl),
-            );
-            engine.hints().choose(self.keys, wall, memory)
+        let Wanted {
+            redlock,
+            resources,
+            ttl,
+            renewal,
+            fenced,
+            ..
+        } = self.wanted;
+        let config = redlock.config();
+        let ballot = fenced.then(|| {
+            let (wall, memory) = (engine.clock().wall_micros(), ballot::memory(config.max_ttl));
+            engine.hints().choose(resources.keys(), wall, memory)
         });
-        let terms = self.config.terms(self.ttl, self.renewal, ballot, engine);
+        let terms = config.terms(*ttl, *renewal, ballot, engine);
         let token = engine
             .entropy()
             .token()
@@ -169,10 +169,9 @@ impl Contest<'_> {
             token
         };
         let mark = Mark {
-            keys: Arc::clone(self.keys),
-            token,
             watches,
             ticket,
+            ..Mark::new(resources.keys(), token)
         };
         let attempt = Attempt::start(engine, mark, &terms, Hold::start);
         #[cfg(feature = "testkit")]
@@ -205,7 +204,7 @@ impl Contest<'_> {
 
     /// When the last attempt begins.
     fn deadline(&self) -> Option<Moment> {
-        match self.wait {
+        match self.wanted.wait {
             Wait::Once => Some(self.began),
             Wait::For(limit) if !bug!(DeadlineIgnored) => Some(self.began.after(limit)),
             Wait::For(_) | Wait::Forever => None,

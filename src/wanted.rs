@@ -112,19 +112,11 @@ impl Wanted {
     ) -> Result<Arc<Held>, AcquireError> {
         let contest = Contest {
             engine,
-            config: self.redlock.config(),
-            keys: self.resources.keys(),
-            ttl: self.ttl,
-            renewal: self.renewal,
-            fenced: self.fenced,
-            wait: self.wait,
+            wanted: self,
             began,
         };
         let cell = contest.run().await?;
-        Ok(Held::new(
-            cell,
-            self.resources.clone(),
-            self.redlock.clone(),
-        ))
+        let (resources, redlock) = (self.resources.clone(), self.redlock.clone());
+        Ok(Held::new(cell, resources, redlock))
     }
 }

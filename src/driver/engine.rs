@@ -90,7 +90,7 @@ impl Engine {
         for (node, peer) in engine.nodes.iter().enumerate() {
             peer.node.start(Context {
                 node,
-                observer: Box::new(Told {
+                observer: Arc::new(Told {
                     engine: Arc::downgrade(&engine),
                     node,
                 }),

@@ -5,6 +5,9 @@ pub(crate) mod gate;
 #[cfg(feature = "testkit")]
 pub(crate) mod memory;
 pub(crate) mod redis;
+#[cfg(test)]
+#[cfg(feature = "testkit")]
+mod tests;
 pub(crate) mod vigil;
 
 use std::fmt;
@@ -50,7 +53,7 @@ pub(crate) trait Node: Send + Sync + fmt::Debug {
 pub(crate) struct Context {
     /// The node's place in the list.
     pub(crate) node: usize,
-    pub(crate) observer: Box<dyn Observer>,
+    pub(crate) observer: Arc<dyn Observer>,
     pub(crate) clock: Arc<Clock>,
     /// For the jitter of reconnects.
     pub(crate) entropy: Arc<Entropy>,
@@ -104,7 +107,8 @@ pub(crate) trait Observer: Send + Sync {
     /// The link has changed.
     fn on_link(&self);
     /// A key that was watched may have changed, and is watched no more; `None`: so may all keys.
-    /// A change that this connection made itself is not told.
+    /// A change that this connection made itself is not told, and ends the watch all the same. It may
+    /// come ahead of the reply to the acquire that watched.
     fn on_touched(&self, key: Option<&str>);
     /// Does the client hold or wait for any lock?
     fn is_busy(&self) -> bool;

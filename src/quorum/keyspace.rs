@@ -8,6 +8,10 @@ use super::validity::Moment;
 use super::vote::Vote;
 
 mod locks;
+mod watches;
+
+pub(crate) use self::watches::Watcher;
+use self::watches::Watches;
 
 /// Somebody else's key is there, or none: a bare reply tells no more.
 const NOT_OURS: Vote = Vote::Held {
@@ -22,6 +26,7 @@ const NOT_OURS: Vote = Vote::Held {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Keyspace {
     entries: BTreeMap<Box<str>, Entry>,
+    watches: Watches,
 }
 
 #[derive(Clone, Debug)]
@@ -89,6 +94,7 @@ impl Keyspace {
     /// Sets the key, whatever was there.
     pub(crate) fn set(&mut self, key: &str, value: &str, ttl: Option<Duration>, now: Moment) {
         let expires_at = ttl.map(|ttl| now.after(ttl));
+        self.watches.touch(key);
         self.entries.insert(
             key.into(),
             Entry {
@@ -99,23 +105,26 @@ impl Keyspace {
     }
 
     pub(crate) fn delete(&mut self, key: &str) {
-        self.entries.remove(key);
+        if self.entries.remove(key).is_some() {
+            self.watches.touch(key);
+        }
     }
 
+    /// Nobody watches anything any more.
     pub(crate) fn clear(&mut self) {
         self.entries.clear();
+        self.watches = Watches::default();
     }
 
     pub(crate) fn keys(&mut self, now: Moment) -> impl Iterator<Item = &str> {
-        self.entries.retain(|_, entry| !entry.is_expired(now));
+        self.entries.retain(|key, entry| {
+            let is_over = entry.is_expired(now);
+            if is_over {
+                self.watches.touch(key);
+            }
+            !is_over
+        });
         self.entries.keys().map(|key| &**key)
-    }
-
-    /// Never shortens: an earlier promise of validity must stand.
-    fn lengthen(&mut self, key: &str, ttl: Duration, now: Moment) {
-        if let Some(entry) = self.living(key, now) {
-            entry.lengthen(now.after(ttl));
-        }
     }
 
     /// The key's entry, unless it has expired: then it goes, and does not return if the server's
@@ -126,17 +135,24 @@ impl Keyspace {
             .get(key)
             .is_some_and(|entry| entry.is_expired(now))
         {
-            self.entries.remove(key);
+            self.delete(key);
         }
         self.entries.get_mut(key)
+    }
+
+    /// Never shortens: an earlier promise of validity must stand.
+    fn lengthen(&mut self, key: &str, ttl: Duration, now: Moment) {
+        let until = now.after(ttl);
+        if let Some(entry) = self.living(key, now)
+            && entry.expires_at.is_none_or(|at| at < until)
+        {
+            entry.expires_at = Some(until);
+            self.watches.touch(key);
+        }
     }
 }
 
 impl Entry {
-    fn lengthen(&mut self, until: Moment) {
-        self.expires_at = Some(self.expires_at.map_or(until, |at| at.max(until)));
-    }
-
     fn is_expired(&self, now: Moment) -> bool {
         self.expires_at.is_some_and(|at| at <= now)
     }

@@ -32,3 +32,5 @@ mod support;
 #[cfg(test)]
 #[cfg(feature = "tls-rustls")]
 mod tls;
+#[cfg(test)]
+mod waiting;

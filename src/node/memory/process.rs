@@ -6,12 +6,22 @@ use std::time::Duration;
 use super::log::{Commands, Executed};
 use super::server::{Effect, Restart};
 use crate::quorum::hold::Command;
-use crate::quorum::keyspace::Keyspace;
+use crate::quorum::keyspace::{Keyspace, Watcher};
 use crate::quorum::trust::amnesia::Ask;
 use crate::quorum::trust::marker::{self, Look, Sighting};
 use crate::quorum::validity::Moment;
 use crate::quorum::vote::{Refusal, Vote};
 use crate::token::Entropy;
+
+/// What an acquire asks for beside the lock.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Watching {
+    Nothing,
+    /// How long the key lives.
+    Ttl,
+    /// The same, and to be told when it changes.
+    Changes(Watcher),
+}
 
 #[derive(Debug)]
 pub(super) struct Process {
@@ -30,6 +40,7 @@ pub(super) struct Process {
     pub(super) denies_client_kill: bool,
     pub(super) denies_info: bool,
     pub(super) denies_marker: bool,
+    pub(super) denies_tracking: bool,
     pub(super) refusal: Option<Refusal>,
     pub(super) failure: Option<Effect>,
     pub(super) commands: Commands,
@@ -58,6 +69,7 @@ impl Process {
             denies_client_kill: false,
             denies_info: false,
             denies_marker: false,
+            denies_tracking: false,
             refusal: None,
             failure: None,
             commands: Commands::default(),
@@ -142,6 +154,7 @@ impl Process {
         command: Command,
         keys: &[Box<str>],
         token: &str,
+        watching: Watching,
         now: Moment,
     ) -> (Vote, Option<Arc<str>>) {
         let count = match command {
@@ -165,7 +178,10 @@ impl Process {
         };
         let server_time = self.clock.read(now);
         let applied = applied.then(|| self.keys.apply(command, keys, token, server_time));
-        let vote = applied.filter(|_| error.is_none()).unwrap_or(vote);
+        let vote = match applied.filter(|_| error.is_none()) {
+            Some(vote) => self.watch(watching, keys, vote, server_time),
+            None => vote,
+        };
         if let Some(log) = &mut self.log {
             log.push(Executed::new(
                 now.since(self.began),
@@ -178,6 +194,33 @@ impl Process {
             ));
         }
         (vote, error.map(Arc::from))
+    }
+
+    /// Completes the vote on an acquire that watches.
+    fn watch(
+        &mut self,
+        watching: Watching,
+        keys: &[Box<str>],
+        vote: Vote,
+        server_time: Moment,
+    ) -> Vote {
+        match watching {
+            Watching::Nothing => return vote,
+            Watching::Ttl => {}
+            Watching::Changes(watcher) => {
+                for key in keys {
+                    self.keys.watch(key, watcher, server_time);
+                }
+            }
+        }
+        match (vote, keys) {
+            (Vote::Held { fence, .. }, [key]) => Vote::Held {
+                ttl: self.keys.ttl(key, server_time),
+                fence,
+            },
+            // A set's is told with every vote.
+            (vote, _) => vote,
+        }
     }
 }
 

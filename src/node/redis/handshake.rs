@@ -9,6 +9,7 @@ use redis::{Pipeline, RedisError, Value, cmd, from_redis_value};
 use super::ladder::{Ladder, Origin};
 use super::marker::{self, Marking};
 use super::scripts;
+use super::watching;
 use crate::quorum::trust::marker::{Look, Sighting};
 use crate::quorum::vote::Unsent;
 
@@ -30,6 +31,8 @@ pub(super) struct Facts {
     version: String,
     /// `CLIENT KILL` is allowed.
     kills: bool,
+    /// It tells when a key changes that was watched.
+    pub(super) tells: bool,
 }
 
 impl Facts {
@@ -70,6 +73,7 @@ impl Default for Facts {
             server: String::new(),
             version: String::new(),
             kills: false,
+            tells: false,
         }
     }
 }
@@ -80,7 +84,7 @@ pub(super) async fn introduce(
     connection: &mut MultiplexedConnection,
     marking: &Marking,
 ) -> Result<Facts, RedisError> {
-    let mut pipeline = Pipeline::with_capacity(12);
+    let mut pipeline = Pipeline::with_capacity(13);
     pipeline.add_command(cmd("HELLO"));
     pipeline.cmd("INFO").arg("server");
     pipeline.cmd("INFO").arg("memory");
@@ -89,6 +93,7 @@ pub(super) async fn introduce(
     }
     // No connection has this id: it only tells whether we may.
     pipeline.cmd("CLIENT").arg("KILL").arg("ID").arg(i64::MAX);
+    watching::begin(&mut pipeline);
     let introduction = pipeline.len();
     marking.introduce(&mut pipeline);
     let mut replies = connection
@@ -101,6 +106,7 @@ pub(super) async fn introduce(
         ..Facts::default()
     };
     let mut replies = replies.into_iter();
+    let tracks = matches!(replies.next_back(), Some(Value::Okay));
     facts.kills = matches!(replies.next_back(), Some(Value::Int(0)));
     if let Some(hello) = replies.next() {
         let hello: HashMap<String, Value> = from_redis_value(hello)?;
@@ -112,6 +118,8 @@ pub(super) async fn introduce(
         facts.client_id = hello
             .get("id")
             .and_then(|v| from_redis_value(v.clone()).ok());
+        // In the older protocol it agrees as well, and never tells.
+        facts.tells = tracks && hello.get("proto") == Some(&Value::Int(3));
         facts.role = text("role").unwrap_or_default();
         facts.mode = text("mode").unwrap_or_default();
         facts.server = text("server").unwrap_or_default();

@@ -143,7 +143,7 @@ impl Client {
         for (node, memory) in nodes.iter().enumerate() {
             memory.start(Context {
                 node,
-                observer: Box::new(Watch {
+                observer: Arc::new(Watch {
                     node,
                     trace: trace.clone(),
                 }),

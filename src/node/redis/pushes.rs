@@ -1,0 +1,59 @@
+//! What a server says without being asked.
+
+use std::sync::Arc;
+
+use redis::{PushInfo, PushKind, Value};
+use tokio::sync::Notify;
+
+use crate::builder::RESERVED;
+use crate::node::Observer;
+
+/// What the driver of a connection is told of its pushes.
+#[derive(Debug, Default)]
+pub(super) struct Pushes {
+    /// The server has closed the connection, also when no request is out.
+    pub(super) closed: Notify,
+    pub(super) flushed: Notify,
+}
+
+impl Pushes {
+    /// Takes the pushes, in the task that reads the connection: nothing here may take long.
+    pub(super) fn receiver(
+        self: &Arc<Self>,
+        observer: Arc<dyn Observer>,
+    ) -> impl Fn(PushInfo) -> Result<(), ()> + Send + Sync + use<> {
+        let told = Arc::clone(self);
+        move |push| {
+            match push.kind {
+                PushKind::Disconnection => told.closed.notify_one(),
+                PushKind::Invalidate => told.invalidated(&push.data, &*observer),
+                _ => {}
+            }
+            Ok(())
+        }
+    }
+
+    fn invalidated(&self, data: &[Value], observer: &dyn Observer) {
+        match data {
+            [Value::Nil] => {
+                self.flushed.notify_one();
+                observer.on_touched(None);
+            }
+            [Value::Array(keys)] => {
+                for key in keys.iter().filter_map(name) {
+                    observer.on_touched(Some(key));
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The key of a lock. A fenced acquire reads a key of our own as well, which nobody waits for.
+fn name(key: &Value) -> Option<&str> {
+    let Value::BulkString(bytes) = key else {
+        return None;
+    };
+    let key = std::str::from_utf8(bytes).ok()?;
+    (!key.starts_with(RESERVED)).then_some(key)
+}
