@@ -194,7 +194,7 @@ impl Redlock {
     /// A request for these resources, with the client's settings.
     pub(crate) fn wanted<R: Into<String>>(&self, resources: impl IntoIterator<Item = R>) -> Wanted {
         let resources = resources.into_iter().map(Into::into);
-        let resources = Resources::new::<String>(&self.config().prefix, resources);
+        let resources = Resources::all::<String>(&self.config().prefix, resources);
         Wanted::new(self.clone(), resources)
     }
 

@@ -100,7 +100,7 @@ impl Lease {
         };
         let token = Token::parse(&self.token).filter(|_| is_known);
         let token = token.ok_or(InvalidRequest::UnknownLease)?;
-        Ok((Resources::new(&self.prefix, self.resources()), token))
+        Ok((Resources::all(&self.prefix, self.resources()), token))
     }
 }
 

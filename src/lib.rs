@@ -124,6 +124,7 @@ mod guard;
 mod guard_set;
 mod handover;
 mod held;
+mod inspect;
 mod lease;
 mod lost;
 mod node;
@@ -149,6 +150,7 @@ pub use self::error::{
 pub use self::guard::Guard;
 pub use self::guard_set::GuardSet;
 pub use self::held::Released;
+pub use self::inspect::{Holder, Inspection, NodeInspection, Sight};
 pub use self::lease::Lease;
 pub use self::lost::Lost;
 pub use self::owner::Owner;

@@ -14,8 +14,12 @@ pub(crate) struct Resources {
 }
 
 impl Resources {
+    pub(crate) fn one(prefix: &str, resource: &str) -> Self {
+        Self::all(prefix, [resource])
+    }
+
     /// Their order does not matter, nor does it if one is named twice.
-    pub(crate) fn new<R: AsRef<str>>(prefix: &str, resources: impl IntoIterator<Item = R>) -> Self {
+    pub(crate) fn all<R: AsRef<str>>(prefix: &str, resources: impl IntoIterator<Item = R>) -> Self {
         let key = |resource: R| format!("{prefix}{}", resource.as_ref()).into_boxed_str();
         let mut keys: Vec<_> = resources.into_iter().map(key).collect();
         keys.sort_unstable();
@@ -28,6 +32,11 @@ impl Resources {
 
     pub(crate) const fn keys(&self) -> &Arc<[Box<str>]> {
         &self.keys
+    }
+
+    /// The key of the first.
+    pub(crate) fn key(&self) -> &str {
+        self.keys.first().map_or("", |key| key)
     }
 
     pub(crate) fn prefix(&self) -> &str {
@@ -60,7 +69,7 @@ mod tests {
 
     #[test]
     fn order_and_repetition_do_not_matter_and_borders_do() {
-        let set = |resources: &[&str]| Resources::new("p:", resources.iter().copied());
+        let set = |resources: &[&str]| Resources::all("p:", resources.iter().copied());
         assert_eq!(set(&["b", "a", "b"]), set(&["a", "b"]));
         assert_ne!(set(&["ab", "c"]), set(&["a", "bc"]));
         let resources = set(&["y", "x"]);

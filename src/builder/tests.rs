@@ -91,7 +91,7 @@ fn resources_are_checked_with_their_prefix() {
         .unwrap();
     let config = redlock.config();
     let check = |resource: &str| {
-        let resources = Resources::new(&config.prefix, [resource]);
+        let resources = Resources::one(&config.prefix, resource);
         config.check_resources(&resources).map(|()| resources)
     };
     let keys = check("a").map(|resources| resources.keys().to_vec());

@@ -289,17 +289,16 @@ impl Cell {
         let before = std::mem::replace(&mut state.settled, state.hold.is_settled());
         let settled = state.settled && !before;
         let next = state.hold.next_deadline();
-        if let Some(at) = state.armed
-            && next.is_none_or(|next| next < at)
-        {
-            state.armed = None;
-            self.engine.watchdog().disarm(at, self.id);
-        }
-        if let Some(next) = next
-            && state.armed.is_none()
-        {
-            state.armed = Some(next);
-            self.engine.watchdog().arm(next, self);
+        match (state.armed, next) {
+            (Some(at), None) => {
+                state.armed = None;
+                self.engine.watchdog().disarm(at, self.id);
+            }
+            (before, Some(next)) if before.is_none_or(|at| next < at) => {
+                state.armed = Some(next);
+                self.engine.watchdog().arm(before, next, self);
+            }
+            (None | Some(_), _) => {}
         }
         settled
     }

@@ -7,13 +7,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, oneshot};
 use tokio::time::Sleep;
 
 use super::cell::Cell;
 use super::queue::Queue;
 use super::watchdog::Watchdog;
 use crate::clock::Clock;
+use crate::node::glance::Glimpse;
 use crate::node::vigil::Founders;
 use crate::node::{Context, Link, Node, Observer, Request, Standing};
 use crate::quorum::ballot::Hints;
@@ -164,6 +165,16 @@ impl Engine {
         peer.node.submit(request)
     }
 
+    /// See [`Node::look`].
+    pub(crate) fn look(
+        &self,
+        node: usize,
+        key: &str,
+    ) -> Result<oneshot::Receiver<Glimpse>, Unsent> {
+        let peer = self.nodes.get(node).ok_or(Unsent::NotConnected)?;
+        peer.node.look(key)
+    }
+
     pub(crate) fn link(&self, node: usize) -> Link {
         let peer = self.nodes.get(node);
         peer.map_or(Link::Down(Unsent::NotConnected), |peer| peer.node.link())
@@ -195,6 +206,17 @@ impl Engine {
             let is_coming = |link| link == Link::Connecting || link == undecided;
             up >= validity::quorum(self.nodes.len()) || !links().any(is_coming) || self.is_closed()
         };
+        self.until(decided, limit).await;
+    }
+
+    /// Waits until every node has been connected once or could not be, or until `limit`.
+    pub(crate) async fn introduced(&self, limit: Moment) {
+        let is_coming = |peer: &Peer| peer.node.link() == Link::Connecting;
+        self.until(|| !self.nodes.iter().any(is_coming), limit)
+            .await;
+    }
+
+    async fn until(&self, decided: impl Fn() -> bool, limit: Moment) {
         if decided() {
             return;
         }

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::ballot::fence_key;
 use super::hold::Command;
+use super::majority::{Key, Seen};
 use super::validity::Moment;
 use super::vote::Vote;
 
@@ -84,6 +86,17 @@ impl Keyspace {
 
     pub(crate) fn get(&mut self, key: &str, now: Moment) -> Option<&str> {
         self.living(key, now).map(|entry| &*entry.value)
+    }
+
+    /// What the node has of a lock.
+    pub(crate) fn look(&mut self, key: &str, now: Moment) -> Seen {
+        let fence = self.get(&fence_key(key), now);
+        let fence = fence.and_then(|text| text.parse().ok());
+        let key = self.living(key, now).map(|entry| Key {
+            token: Some(entry.value.clone()),
+            ttl: entry.expires_at.map(|at| at.since(now)),
+        });
+        Seen { key, fence }
     }
 
     /// How long the key still lives; `None` if it is not there or has no ttl.

@@ -49,6 +49,7 @@ pub(crate) mod hold;
 #[cfg(feature = "testkit")]
 pub(crate) mod keyspace;
 pub(crate) mod ledger;
+pub(crate) mod majority;
 pub(crate) mod renewal;
 pub(crate) mod round;
 #[cfg(feature = "testkit")]

@@ -10,6 +10,7 @@ mod doc_names;
 mod fencing;
 mod forgetful;
 mod handover;
+mod inspect;
 mod life;
 mod owner;
 mod renewal;

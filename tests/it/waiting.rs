@@ -197,7 +197,7 @@ async fn whoever_waits_is_told_that_the_client_closes() {
 #[tokio::test(start_paused = true)]
 async fn others_get_their_share() {
     let world = World::new(5);
-    let clients = [world.client(), world.stranger(), world.stranger()];
+    let clients = [1, 2, 3].map(|seed| world.unsteady(seed));
     let grants = Arc::new(Mutex::new([0_u32; 3]));
     let mut tasks = JoinSet::new();
     for (client, redlock) in clients.iter().enumerate() {

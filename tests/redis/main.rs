@@ -17,6 +17,8 @@ mod events;
 #[cfg(test)]
 mod fencing;
 #[cfg(test)]
+mod inspect;
+#[cfg(test)]
 mod ladder;
 #[cfg(test)]
 mod lazy;

@@ -67,7 +67,7 @@ fn sixteen_tasks_hand_a_lock_over_in_order_and_at_a_low_price() {
         }
         holder.release().await.unwrap();
         tasks.join_all().await;
-        let sections = sections.lock().unwrap();
+        let sections = std::mem::take(&mut *sections.lock().unwrap());
         let order: Vec<usize> = sections.iter().map(|&(task, ..)| task).collect();
         let expected: Vec<usize> = (0..GRANTS).flat_map(|_| 0..TASKS).collect();
         assert_eq!(order, expected, "first in, first out");

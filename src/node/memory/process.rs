@@ -7,6 +7,7 @@ use super::log::{Commands, Executed};
 use super::server::{Effect, Restart};
 use crate::quorum::hold::Command;
 use crate::quorum::keyspace::{Keyspace, Watcher};
+use crate::quorum::majority::Seen;
 use crate::quorum::trust::amnesia::Ask;
 use crate::quorum::trust::marker::{self, Look, Sighting};
 use crate::quorum::validity::Moment;
@@ -146,6 +147,12 @@ impl Process {
             sighting,
             server_time: u64::try_from(millis).ok(),
         }
+    }
+
+    /// What stands at a key, for whoever only looks.
+    pub(super) fn look(&mut self, key: &str, now: Moment) -> Seen {
+        let (keys, now) = self.keys_at(now);
+        keys.look(key, now)
     }
 
     pub(super) fn execute(

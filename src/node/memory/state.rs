@@ -205,6 +205,7 @@ impl State {
                 Reply::Killed
             }
             Request::Marker(ask) => Reply::Marker(self.process.answer(&ask, now)),
+            Request::Glance(key) => Reply::Seen(self.process.look(&key, now)),
             Request::Command {
                 command,
                 keys,

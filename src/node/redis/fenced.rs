@@ -8,6 +8,7 @@ use super::commands::millis;
 use super::ladder::Form;
 use super::scripts::{FENCED_ACQUIRE, FENCED_EXTEND, Source, TOMBSTONE};
 use crate::node::Request;
+use crate::quorum::ballot::fence_key;
 use crate::quorum::hold::Command;
 use crate::quorum::vote::Vote;
 
@@ -16,11 +17,7 @@ pub(super) fn command(request: &Request, form: Form) -> Option<Cmd> {
     let command = request.command();
     let ballot = command.ballot()?;
     let memory = millis(ballot.memory());
-    // Where the node keeps the largest ballot that it has accepted for each of the keys.
-    let keys = request.keys().iter();
-    let fences: Vec<String> = keys
-        .map(|key| format!("redlock-quorum:fence:{key}"))
-        .collect();
+    let fences: Vec<String> = request.keys().iter().map(|key| fence_key(key)).collect();
     let script = |script: &Source| script.call_with(form, request, &fences);
     // Ballots travel as text: Lua would print a large number with an exponent.
     let mut cmd;

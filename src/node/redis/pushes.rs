@@ -1,6 +1,7 @@
 //! What a server says without being asked.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use redis::{PushInfo, PushKind, Value};
 use tokio::sync::Notify;
@@ -13,7 +14,9 @@ use crate::node::Observer;
 pub(super) struct Pushes {
     /// The server has closed the connection, also when no request is out.
     pub(super) closed: Notify,
+    /// There is a flush to take.
     pub(super) flushed: Notify,
+    was_flushed: AtomicBool,
 }
 
 impl Pushes {
@@ -33,9 +36,15 @@ impl Pushes {
         }
     }
 
+    /// Was the server flushed since the last call? Whoever has heard of it finds it true.
+    pub(super) fn take_flush(&self) -> bool {
+        self.was_flushed.swap(false, Ordering::Acquire)
+    }
+
     fn invalidated(&self, data: &[Value], observer: &dyn Observer) {
         match data {
             [Value::Nil] => {
+                self.was_flushed.store(true, Ordering::Release);
                 self.flushed.notify_one();
                 observer.on_touched(None);
             }

@@ -13,6 +13,7 @@ use tokio::time::Sleep;
 
 use super::commands;
 use super::connection::{Driver, Live};
+use super::glancing;
 use super::ladder::{Form, Ladder};
 use super::marker;
 use super::outgoing::{Outgoing, Sent};
@@ -45,11 +46,14 @@ impl Driver {
         let mut replies = FuturesOrdered::new();
         // The marker's commands go the same way, one question at a time.
         let mut looks: FuturesOrdered<_> = FuturesOrdered::new();
+        // So do glances, each with whoever asked.
+        let mut glances: FuturesOrdered<_> = FuturesOrdered::new();
         let mut unanswered: VecDeque<Vec<Sent>> = VecDeque::new();
         let mut outgoing = Outgoing::default();
         let mut breaker = Breaker::default();
         let mut timer = Timer::new();
         let mut open = true;
+        let mut glances_turn = false;
         // Did the last write carry the commands of several callers?
         let mut crowded = false;
         // The vigil is to be polled, as soon as something may be written.
@@ -66,6 +70,9 @@ impl Driver {
                 .flatten()
                 .min(),
             );
+            let mut asked = None;
+            let may_be_inside = ladder.has_transactions() && !unanswered.is_empty();
+            let is_outside = !may_be_inside && !outgoing.is_inside();
             tokio::select! {
                 biased;
                 // First: what it says holds for what was written behind it.
@@ -95,11 +102,17 @@ impl Driver {
                     }
                     Err(error) => break redis::RedisError::to_string(&error),
                 },
+                Some(result) = glances.next(), if !glances.is_empty() => match result {
+                    Ok(()) => {
+                        let still_out = !unanswered.is_empty() || self.vigil.is_asking();
+                        if breaker.on_reply(still_out || !glances.is_empty(), self.context.clock.now()) {
+                            self.up();
+                        }
+                    }
+                    Err(error) => break redis::RedisError::to_string(&error),
+                },
                 () = self.vigil.chosen(), if self.vigil.awaits_founding() => vigilant = true,
-                () = pushes.flushed.notified() => {
-                    self.vigil.on_flushed();
-                    vigilant = true;
-                }
+                () = pushes.flushed.notified() => {}
                 () = pushes.closed.notified() => break "closed by the server".into(),
                 () = &mut timer.sleep, if timer.at.is_some() => {
                     let now = self.context.clock.now();
@@ -130,8 +143,27 @@ impl Driver {
                     }
                     crowded = outgoing.new.len() > 1;
                 }
+                // Last, behind what was submitted before; and not into a transaction.
+                Some(glance) = self.glances.recv(), if is_outside => asked = Some(glance),
             }
-            if ladder.has_transactions() && !unanswered.is_empty() {
+            // Whoever acquires because of it comes behind the look.
+            if pushes.take_flush() {
+                self.vigil.on_flushed();
+                vigilant = true;
+            }
+            let is_between = unanswered.is_empty() && glances.is_empty() && !outgoing.is_inside();
+            if ladder.has_transactions() && is_between {
+                // Transactions and glances take turns: neither shall keep the other out.
+                glances_turn = !glances_turn;
+                if glances_turn {
+                    asked = asked.or_else(|| self.glances.try_recv().ok());
+                }
+            }
+            if let Some(glance) = asked.take_if(|glance| !glance.is_given_up()) {
+                glances.push_back(glancing::look(connection.clone(), glance));
+                breaker.on_written(self.context.clock.now());
+            }
+            if ladder.has_transactions() && !(unanswered.is_empty() && glances.is_empty()) {
                 // A transaction is alone on its connection while it lasts.
                 continue;
             }

@@ -125,3 +125,6 @@ fn is_unread(got: &Value) -> bool {
         _ => false,
     }
 }
+
+#[cfg(test)]
+mod tests;

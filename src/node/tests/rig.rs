@@ -236,10 +236,20 @@ impl Client {
     }
 
     async fn vote(&self, key: &str, command: Command, watches: bool) -> Vote {
+        self.tries(key, command, watches).await.unwrap()
+    }
+
+    /// The vote, unless the request is not even taken.
+    pub(super) async fn tries(
+        &self,
+        key: &str,
+        command: Command,
+        watches: bool,
+    ) -> Result<Vote, Unsent> {
         let (sender, vote) = oneshot::channel();
         let voted = move |vote| sender.send(vote).unwrap();
-        self.submit(key, command, watches, voted);
-        tokio::time::timeout(PATIENCE, vote).await.unwrap().unwrap()
+        self.submit(key, command, watches, voted)?;
+        Ok(tokio::time::timeout(PATIENCE, vote).await.unwrap().unwrap())
     }
 
     pub(super) fn submit(
@@ -248,25 +258,14 @@ impl Client {
         command: Command,
         watches: bool,
         voted: impl FnOnce(Vote) + Send + 'static,
-    ) {
+    ) -> Result<(), Unsent> {
         let attempt = Arc::new(Attempt {
             keys: [key.into()],
             token: Token::from_bits(self.number),
             watches,
             voted: Mutex::new(Some(Box::new(voted))),
         });
-        self.node.submit(Request::new(attempt, 0, command)).unwrap();
-    }
-
-    /// Why a request is not even taken.
-    pub(super) fn refused(&self, command: Command) -> Option<Unsent> {
-        let attempt = Arc::new(Attempt {
-            keys: [KEY.into()],
-            token: Token::from_bits(self.number),
-            watches: false,
-            voted: Mutex::default(),
-        });
-        self.node.submit(Request::new(attempt, 0, command)).err()
+        self.node.submit(Request::new(attempt, 0, command))
     }
 
     /// What it is told next must be this.

@@ -189,12 +189,11 @@ async fn a_change_is_told_while_the_reply_waits_to_be_taken() {
         let (go_on, wait) = mpsc::channel();
         let (taken, votes) = mpsc::channel();
         proxy.inject(Scope::All, Direction::Replies, Fault::Hold);
-        waiter.submit(ANOTHER, Command::Release, false, move |_| {
-            tokio::task::block_in_place(|| wait.recv().unwrap());
-        });
-        waiter.submit(KEY, acquire(0), true, move |vote| {
-            taken.send(vote).unwrap();
-        });
+        let slow = move |_| tokio::task::block_in_place(|| wait.recv().unwrap());
+        let take = move |vote| taken.send(vote).unwrap();
+        let release = Command::Release;
+        waiter.submit(ANOTHER, release, false, slow).unwrap();
+        waiter.submit(KEY, acquire(0), true, take).unwrap();
         while !has_read(server, "pttl") {
             tokio::task::yield_now().await;
         }

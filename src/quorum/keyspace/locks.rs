@@ -5,16 +5,12 @@
 
 use std::time::Duration;
 
+use super::super::ballot::fence_key;
 use super::super::hold::Command;
 use super::super::rule::{self, Answer, Change, Owner, Ruling};
 use super::super::validity::Moment;
 use super::super::vote::Vote;
 use super::{Keyspace, NOT_OURS};
-
-/// Where a node keeps the largest ballot it has accepted for a lock key.
-fn fence_key(key: &str) -> String {
-    format!("redlock-quorum:fence:{key}")
-}
 
 /// What stands at the keys of a lock.
 struct Found<'a> {
