@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::builder::{LONGEST_RESOURCE, RESERVED, SHORTEST_TTL};
+use crate::builder::{LONGEST_RESOURCE, MOST_RESOURCES, RESERVED, SHORTEST_TTL};
 use crate::driver::engine::{Engine, default_round_timeout};
 use crate::error::{BuildError, InvalidRequest};
 use crate::quorum::ballot::Ballot;
@@ -67,6 +67,11 @@ impl Config {
 
     /// May these resources be locked?
     pub(crate) fn check_resources(&self, resources: &Resources) -> Result<(), InvalidRequest> {
+        match resources.keys().len() {
+            0 => return Err(InvalidRequest::NoResources),
+            1..=MOST_RESOURCES => {}
+            count => return Err(InvalidRequest::TooManyResources { count }),
+        }
         for (resource, key) in resources.iter().zip(&**resources.keys()) {
             match resource.len() {
                 0 => return Err(InvalidRequest::EmptyResource),

@@ -83,6 +83,9 @@ pub const MAX_NODES: usize = builder::MOST_NODES;
 /// How many bytes a resource may have, and how many a prefix.
 pub const MAX_RESOURCE_BYTES: usize = builder::LONGEST_RESOURCE;
 
+/// How many resources one lock may have: [`AcquireAll`](crate::AcquireAll).
+pub const MAX_RESOURCES: usize = builder::MOST_RESOURCES;
+
 /// For how long a node that may have lost its data does not vote: `max_ttl` and a hundredth of it,
 /// and 1 s more. See [`RestartGuard`](crate::RestartGuard).
 #[must_use]

@@ -121,6 +121,8 @@ pub mod docs;
 mod driver;
 mod error;
 mod guard;
+mod guard_set;
+mod handover;
 mod held;
 mod inspect;
 mod lease;
@@ -129,6 +131,7 @@ mod node;
 mod owner;
 mod quorum;
 mod request;
+mod request_all;
 mod resources;
 pub mod telemetry;
 #[cfg(feature = "testkit")]
@@ -145,6 +148,7 @@ pub use self::error::{
     UsingError,
 };
 pub use self::guard::Guard;
+pub use self::guard_set::GuardSet;
 pub use self::held::Released;
 pub use self::inspect::{Holder, Inspection, NodeInspection, Sight};
 pub use self::lease::Lease;
@@ -156,6 +160,7 @@ pub use self::quorum::renewal::Renewal;
 pub use self::quorum::trust::amnesia::RestartGuard;
 pub use self::quorum::vote::{NodeError, NodeVote, Refusal, Tally, Unsent, Vote};
 pub use self::request::{Acquire, Acquiring, Wait};
+pub use self::request_all::AcquireAll;
 pub use self::token::Token;
 
 /// The code in the README is compiled with the documentation's tests.

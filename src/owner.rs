@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use crate::client::Redlock;
 use crate::held::Held;
 use crate::request::{Acquire, Wait};
+use crate::request_all::AcquireAll;
 use crate::wanted::Wanted;
 
 /// One logical thread of work: what it holds it can acquire again.
@@ -14,6 +15,11 @@ use crate::wanted::Wanted;
 /// a longer ttl; it shares the lock, its token and its loss, and the lock is released with the last
 /// of the guards. The outermost acquisition's [`Renewal`](crate::Renewal) governs. A second
 /// acquisition while the first is in flight waits for it.
+///
+/// A lock on several resources is one thing: the same set nests, in whatever order it is named. Another
+/// set that shares a resource with it, or one of its resources alone, does not: that is a lock of its
+/// own, which is in the way of the first like anybody else's, so the owner waits for itself until the
+/// request's time is over.
 ///
 /// An owner is not `Clone`: give every logical thread of work its own.
 ///
@@ -59,15 +65,28 @@ impl Owner {
     /// extension fails, it fails with [`AcquireError::NoQuorum`](crate::AcquireError::NoQuorum), and
     /// the lock stands as it was.
     pub fn acquire(&self, resource: impl Into<String>) -> Acquire {
-        Acquire::new(Wanted {
-            owner: Some(Arc::clone(&self.slots)),
-            ..self.redlock.wanted([resource])
-        })
+        Acquire::new(self.wanted([resource]))
     }
 
     /// [`acquire`](Self::acquire) with [`Wait::Once`].
     pub fn try_acquire(&self, resource: impl Into<String>) -> Acquire {
         self.acquire(resource).wait(Wait::Once)
+    }
+
+    /// A request for one lock on several resources, as [`Redlock::acquire_all`]; it nests in a lock
+    /// of the owner on just the same resources, as [`acquire`](Self::acquire) does.
+    pub fn acquire_all<R: Into<String>>(
+        &self,
+        resources: impl IntoIterator<Item = R>,
+    ) -> AcquireAll {
+        AcquireAll::new(self.wanted(resources))
+    }
+
+    fn wanted<R: Into<String>>(&self, resources: impl IntoIterator<Item = R>) -> Wanted {
+        Wanted {
+            owner: Some(Arc::clone(&self.slots)),
+            ..self.redlock.wanted(resources)
+        }
     }
 }
 

@@ -154,7 +154,7 @@ impl IntoFuture for Acquire {
     }
 }
 
-/// The future of an [`Acquire`].
+/// The future of an [`Acquire`], or of an [`AcquireAll`](crate::AcquireAll).
 ///
 /// # Cancel safety
 ///

@@ -161,6 +161,12 @@ impl Request {
         self.caller.as_ref().map_or(&[], |caller| caller.keys())
     }
 
+    /// Is its lock one of several keys at once?
+    pub(crate) fn is_for_set(&self) -> bool {
+        self.keys().len() > 1
+    }
+
+    /// The key of its lock; the first, if it is for a set.
     pub(crate) fn key(&self) -> &str {
         self.keys().first().map_or("", |key| key)
     }

@@ -6,10 +6,10 @@ use std::time::Duration;
 use super::ballot::fence_key;
 use super::hold::Command;
 use super::majority::{Key, Seen};
-use super::rule::{self, Answer, Change, Owner, Ruling};
 use super::validity::Moment;
 use super::vote::Vote;
 
+mod locks;
 mod watches;
 
 pub(crate) use self::watches::Watcher;
@@ -38,11 +38,24 @@ struct Entry {
 }
 
 impl Keyspace {
-    /// Carries out one command of a lock, and votes.
-    pub(crate) fn apply(&mut self, command: Command, key: &str, token: &str, now: Moment) -> Vote {
-        if let Some(vote) = self.apply_fenced(command, key, token, now) {
-            return vote;
+    /// Carries out one command of a lock, of one key or of a set, and votes.
+    pub(crate) fn apply<K: AsRef<str>>(
+        &mut self,
+        command: Command,
+        keys: &[K],
+        token: &str,
+        now: Moment,
+    ) -> Vote {
+        if command.ballot().is_some() {
+            return self.apply_fenced(command, keys, token, now);
         }
+        match keys {
+            [key] => self.apply_plain(command, key.as_ref(), token, now),
+            _ => self.apply_to_set(command, keys, token, now),
+        }
+    }
+
+    fn apply_plain(&mut self, command: Command, key: &str, token: &str, now: Moment) -> Vote {
         let entry = self.living(key, now);
         let is_ours = entry.as_ref().is_some_and(|entry| &*entry.value == token);
         match (command, entry) {
@@ -69,49 +82,6 @@ impl Keyspace {
                 _,
             ) => NOT_OURS,
         }
-    }
-
-    /// Carries out a command with a ballot; `None`: it has none.
-    fn apply_fenced(
-        &mut self,
-        command: Command,
-        key: &str,
-        token: &str,
-        now: Moment,
-    ) -> Option<Vote> {
-        let ballot = command.ballot()?;
-        let fence_key = fence_key(key);
-        let owner = match self.get(key, now) {
-            None => Owner::Nobody,
-            Some(value) if value == token => Owner::Us,
-            Some(_) => Owner::Another,
-        };
-        let fence = self.get(&fence_key, now).and_then(|text| text.parse().ok());
-        let Ruling {
-            answer,
-            lock,
-            fence: accepted,
-        } = rule::rule(command, owner, fence.unwrap_or(0))?;
-        match lock {
-            Change::None => {}
-            Change::Set { ttl } => self.set(key, token, Some(ttl), now),
-            Change::Renew { ttl } => self.lengthen(key, ttl, now),
-            Change::Delete => self.delete(key),
-        }
-        if let Some(number) = accepted {
-            self.set(&fence_key, &number.to_string(), Some(ballot.memory()), now);
-        }
-        Some(match answer {
-            Answer::Yes => Vote::Granted,
-            Answer::Held if command.is_release() => NOT_OURS,
-            Answer::Held => Vote::Held {
-                ttl: self.ttl(key, now),
-                fence,
-            },
-            Answer::Stale => Vote::Stale {
-                fence: fence.unwrap_or(0),
-            },
-        })
     }
 
     pub(crate) fn get(&mut self, key: &str, now: Moment) -> Option<&str> {
@@ -227,16 +197,16 @@ mod tests {
     #[test]
     fn one_token_at_a_time() {
         let mut keys = Keyspace::default();
-        assert_eq!(keys.apply(ACQUIRE, "k", "a", at(0)), Vote::Granted);
-        assert_eq!(keys.apply(ACQUIRE, "k", "b", at(99)), NOT_OURS);
+        assert_eq!(keys.apply(ACQUIRE, &["k"], "a", at(0)), Vote::Granted);
+        assert_eq!(keys.apply(ACQUIRE, &["k"], "b", at(99)), NOT_OURS);
         assert_eq!(
-            keys.apply(ACQUIRE, "k", "a", at(99)),
+            keys.apply(ACQUIRE, &["k"], "a", at(99)),
             NOT_OURS,
             "NX knows no owner"
         );
-        assert_eq!(keys.apply(ACQUIRE, "other", "b", at(99)), Vote::Granted);
+        assert_eq!(keys.apply(ACQUIRE, &["other"], "b", at(99)), Vote::Granted);
         assert_eq!(
-            keys.apply(ACQUIRE, "k", "b", at(100)),
+            keys.apply(ACQUIRE, &["k"], "b", at(100)),
             Vote::Granted,
             "it has expired"
         );
@@ -246,25 +216,25 @@ mod tests {
     #[test]
     fn a_release_removes_its_own_token_only() {
         let mut keys = Keyspace::default();
-        assert_eq!(keys.apply(RELEASE, "k", "a", at(0)), NOT_OURS);
-        keys.apply(ACQUIRE, "k", "a", at(0));
-        assert_eq!(keys.apply(RELEASE, "k", "b", at(1)), NOT_OURS);
-        assert_eq!(keys.apply(RELEASE, "k", "a", at(1)), Vote::Granted);
+        assert_eq!(keys.apply(RELEASE, &["k"], "a", at(0)), NOT_OURS);
+        keys.apply(ACQUIRE, &["k"], "a", at(0));
+        assert_eq!(keys.apply(RELEASE, &["k"], "b", at(1)), NOT_OURS);
+        assert_eq!(keys.apply(RELEASE, &["k"], "a", at(1)), Vote::Granted);
         assert_eq!(keys.keys(at(1)).count(), 0);
     }
 
     #[test]
     fn an_extension_never_shortens_and_never_creates() {
         let mut keys = Keyspace::default();
-        assert_eq!(keys.apply(extend(50), "k", "a", at(0)), NOT_OURS);
-        keys.apply(ACQUIRE, "k", "a", at(0));
-        assert_eq!(keys.apply(extend(50), "k", "a", at(10)), Vote::Granted);
+        assert_eq!(keys.apply(extend(50), &["k"], "a", at(0)), NOT_OURS);
+        keys.apply(ACQUIRE, &["k"], "a", at(0));
+        assert_eq!(keys.apply(extend(50), &["k"], "a", at(10)), Vote::Granted);
         assert_eq!(keys.ttl("k", at(10)), Some(Duration::from_millis(90)));
-        assert_eq!(keys.apply(extend(100), "k", "a", at(60)), Vote::Granted);
+        assert_eq!(keys.apply(extend(100), &["k"], "a", at(60)), Vote::Granted);
         assert_eq!(keys.ttl("k", at(60)), Some(TTL));
-        assert_eq!(keys.apply(extend(100), "k", "b", at(60)), NOT_OURS);
+        assert_eq!(keys.apply(extend(100), &["k"], "b", at(60)), NOT_OURS);
         assert_eq!(
-            keys.apply(extend(100), "k", "a", at(160)),
+            keys.apply(extend(100), &["k"], "a", at(160)),
             NOT_OURS,
             "it has expired"
         );
@@ -273,7 +243,7 @@ mod tests {
     #[test]
     fn what_has_expired_does_not_return_with_an_earlier_clock() {
         let mut keys = Keyspace::default();
-        keys.apply(ACQUIRE, "k", "a", at(0));
+        keys.apply(ACQUIRE, &["k"], "a", at(0));
         keys.set("forever", "x", None, at(0));
         assert_eq!(keys.keys(at(100)).collect::<Vec<_>>(), ["forever"]);
         assert_eq!(keys.get("k", at(0)), None);

@@ -310,7 +310,7 @@ impl Driver {
         }
         connection.send(pipe::Request::Command {
             command: request.command(),
-            key: request.key().into(),
+            keys: request.keys().into(),
             token: request.token().into(),
             watches: request.watches(),
         });

@@ -67,7 +67,8 @@ pub(super) enum Request {
     Glance(Box<str>),
     Command {
         command: Command,
-        key: Box<str>,
+        /// Of the lock: one, or those of a set.
+        keys: Box<[Box<str>]>,
         token: Box<str>,
         watches: bool,
     },

@@ -159,7 +159,7 @@ impl Process {
         &mut self,
         link: usize,
         command: Command,
-        key: &str,
+        keys: &[Box<str>],
         token: &str,
         watching: Watching,
         now: Moment,
@@ -184,9 +184,9 @@ impl Process {
             (None, None) => (Vote::Granted, true, None),
         };
         let server_time = self.clock.read(now);
-        let applied = applied.then(|| self.keys.apply(command, key, token, server_time));
+        let applied = applied.then(|| self.keys.apply(command, keys, token, server_time));
         let vote = match applied.filter(|_| error.is_none()) {
-            Some(vote) => self.watch(watching, key, vote, server_time),
+            Some(vote) => self.watch(watching, keys, vote, server_time),
             None => vote,
         };
         if let Some(log) = &mut self.log {
@@ -194,7 +194,7 @@ impl Process {
                 now.since(self.began),
                 link,
                 command,
-                key,
+                keys,
                 token,
                 vote,
                 applied,
@@ -204,18 +204,29 @@ impl Process {
     }
 
     /// Completes the vote on an acquire that watches.
-    fn watch(&mut self, watching: Watching, key: &str, vote: Vote, server_time: Moment) -> Vote {
+    fn watch(
+        &mut self,
+        watching: Watching,
+        keys: &[Box<str>],
+        vote: Vote,
+        server_time: Moment,
+    ) -> Vote {
         match watching {
             Watching::Nothing => return vote,
             Watching::Ttl => {}
-            Watching::Changes(watcher) => self.keys.watch(key, watcher, server_time),
+            Watching::Changes(watcher) => {
+                for key in keys {
+                    self.keys.watch(key, watcher, server_time);
+                }
+            }
         }
-        match vote {
-            Vote::Held { fence, .. } => Vote::Held {
+        match (vote, keys) {
+            (Vote::Held { fence, .. }, [key]) => Vote::Held {
                 ttl: self.keys.ttl(key, server_time),
                 fence,
             },
-            vote => vote,
+            // A set's is told with every vote.
+            (vote, _) => vote,
         }
     }
 }

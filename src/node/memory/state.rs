@@ -208,14 +208,14 @@ impl State {
             Request::Glance(key) => Reply::Seen(self.process.look(&key, now)),
             Request::Command {
                 command,
-                key,
+                keys,
                 token,
                 watches,
             } => {
                 let watching = self.watching(id, watches);
                 let (vote, error) = self
                     .process
-                    .execute(link, command, &key, &token, watching, now);
+                    .execute(link, command, &keys, &token, watching, now);
                 Reply::Vote(vote, error)
             }
             Request::Close => {

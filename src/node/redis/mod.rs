@@ -9,7 +9,11 @@ mod ladder;
 pub(crate) mod marker;
 mod outgoing;
 mod pushes;
+mod scripts;
 mod serve;
+mod sets;
+#[cfg(test)]
+mod stub;
 mod transaction;
 mod watching;
 

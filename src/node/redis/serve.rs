@@ -222,7 +222,7 @@ impl Driver {
                     request.fail(Unsent::Quarantined, self.gate.standing().error);
                     continue;
                 }
-                let form = ladder.form(request.command());
+                let form = ladder.form(&request);
                 let watching = Watching::of(&request, tells);
                 match request.claim(id) {
                     Some(request) => sent.push(Sent::new(request, form, watching)),
@@ -278,7 +278,7 @@ impl Driver {
             (replies, rest) = rest.split_at(sent.replies.min(rest.len()));
             let value = watching::answer(&sent, replies).unwrap_or(&Value::Nil);
             let command = sent.request.command();
-            if let Some(form) = ladder.next(command, sent.form, value) {
+            if let Some(form) = ladder.next(&sent.request, sent.form, value) {
                 sent.form = form;
                 outgoing.again.push_back(sent);
                 continue;

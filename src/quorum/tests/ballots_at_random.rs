@@ -238,7 +238,7 @@ impl World {
         };
         let ours = keys.get(KEY, now) == Some(&token);
         let before = fence(keys);
-        let vote = keys.apply(command, KEY, &token, now);
+        let vote = keys.apply(command, &[KEY], &token, now);
         let after = fence(keys);
         assert!(after >= before);
         if let (Command::Acquire { ballot, .. }, Vote::Granted) = (command, vote) {
