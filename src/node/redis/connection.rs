@@ -51,6 +51,7 @@ pub(super) struct Driver {
 pub(super) struct Said {
     info: bool,
     marker: bool,
+    transactions: bool,
     differs: Option<String>,
 }
 
@@ -241,6 +242,13 @@ impl Driver {
         });
         if let Some(through) = self.gate.standing().finished {
             self.context.observer.on_news(News::Finished(through));
+        }
+    }
+
+    /// Nothing else than a transaction is left to it.
+    pub(super) fn needs_transactions(&mut self) {
+        if !std::mem::replace(&mut self.said.transactions, true) {
+            telemetry::node_needs_transactions(&self.name);
         }
     }
 
