@@ -47,6 +47,10 @@ impl Keyspace {
                 self.set(key, token, Some(ttl), now);
                 Vote::Granted
             }
+            (Command::Extend { ttl, .. }, None) if bug!(ExtensionRecreates) => {
+                self.set(key, token, Some(ttl), now);
+                Vote::Granted
+            }
             (Command::Extend { ttl, .. }, Some(entry)) if is_ours => {
                 entry.lengthen(now.after(ttl));
                 Vote::Granted

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::quorum::ballot::Ballot;
 use crate::quorum::hold::Command;
 use crate::quorum::vote::Vote;
 
@@ -47,6 +48,8 @@ pub struct Executed {
     pub key: String,
     /// The token that came with it.
     pub token: String,
+    /// The ballot that came with it, if the lock is fenced.
+    pub ballot: Option<u64>,
     /// What was answered.
     pub vote: Vote,
     /// Whether it changed the key, which with an error the answer does not tell.
@@ -76,6 +79,7 @@ impl Executed {
             kind,
             key: key.into(),
             token: token.into(),
+            ballot: command.ballot().map(Ballot::number),
             vote,
             took_effect,
         }
