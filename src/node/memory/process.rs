@@ -203,13 +203,11 @@ impl Process {
             Watching::Ttl => {}
             Watching::Changes(watcher) => self.keys.watch(key, watcher, server_time),
         }
-        match vote {
-            Vote::Held { fence, .. } => Vote::Held {
-                ttl: self.keys.ttl(key, server_time),
-                fence,
-            },
-            vote => vote,
-        }
+        let Vote::Held { fence, .. } = vote else {
+            return vote;
+        };
+        let ttl = self.keys.ttl(key, server_time);
+        Vote::Held { ttl, fence }
     }
 }
 

@@ -27,10 +27,10 @@ impl Pushes {
     ) -> impl Fn(PushInfo) -> Result<(), ()> + Send + Sync + use<> {
         let told = Arc::clone(self);
         move |push| {
-            match push.kind {
-                PushKind::Disconnection => told.closed.notify_one(),
-                PushKind::Invalidate => told.invalidated(&push.data, &*observer),
-                _ => {}
+            if push.kind == PushKind::Disconnection {
+                told.closed.notify_one();
+            } else if push.kind == PushKind::Invalidate {
+                told.invalidated(&push.data, &*observer);
             }
             Ok(())
         }

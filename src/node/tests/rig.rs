@@ -126,12 +126,14 @@ impl Observer for Ear {
     }
 }
 
+type Voted = Box<dyn FnOnce(Vote) + Send>;
+
 /// One attempt, and what is done when its vote comes.
 pub(super) struct Attempt {
     keys: [Box<str>; 1],
     token: Token,
     watches: bool,
-    voted: Mutex<Option<Box<dyn FnOnce(Vote) + Send>>>,
+    voted: Mutex<Option<Voted>>,
 }
 
 impl Caller for Attempt {
