@@ -34,6 +34,11 @@ pub(super) fn acquire(ballot: u64) -> Command {
     Command::Acquire { ttl: TTL, ballot }
 }
 
+pub(super) fn tombstone(ballot: u64) -> Command {
+    let ballot = Ballot::new(ballot, MEMORY);
+    Command::Tombstone { ballot }
+}
+
 pub(super) const fn extend(ttl: Duration) -> Command {
     Command::Extend {
         ttl,
