@@ -93,7 +93,7 @@
 //! | feature | default | what it adds |
 //! |---|---|---|
 //! | `tls-rustls` | no | `rediss://` URLs, by rustls with the roots of `webpki-roots` |
-//! | `serde` | no | leases that can be serialised: [`Lease`] |
+//! | `serde` | no | leases and fencing tokens that can be serialised: [`Lease`], [`FencingToken`] |
 //! | `testkit` | no | the tools for tests: memory servers, throw-away servers, a fault-injecting proxy, seeds |
 //!
 //! No feature changes what the others, or none, do. [`redis`] is the one public dependency, and is

@@ -18,7 +18,10 @@ use std::time::Duration;
 /// is safe from a holder that writes after its lock has ended: see
 /// [`docs::fencing`](crate::docs::fencing). Tokens of different resources have nothing to do with
 /// each other, and their differences mean nothing.
+///
+/// With the feature `serde` it is serialised as a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(transparent))]
 pub struct FencingToken(u64);
 
 impl FencingToken {
@@ -26,6 +29,16 @@ impl FencingToken {
     #[must_use]
     pub const fn as_u64(self) -> u64 {
         self.0
+    }
+}
+
+#[cfg(feature = "serde")]
+impl<'de> serde::Deserialize<'de> for FencingToken {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let number = u64::deserialize(deserializer)?;
+        let is_token = (1..=LARGEST).contains(&number);
+        let error = || serde::de::Error::custom(format_args!("{number} is no fencing token"));
+        is_token.then_some(Self(number)).ok_or_else(error)
     }
 }
 

@@ -63,6 +63,10 @@ impl Keyspace {
                 self.set(key, token, Some(ttl), now);
                 Vote::Granted
             }
+            (Command::Extend { ttl, .. }, None) if bug!(ExtensionRecreates) => {
+                self.set(key, token, Some(ttl), now);
+                Vote::Granted
+            }
             (Command::Extend { ttl, .. }, Some(_)) if is_ours => {
                 self.lengthen(key, ttl, now);
                 Vote::Granted

@@ -18,4 +18,5 @@ mod sets;
 mod text;
 mod using;
 mod waiting;
+mod woken;
 mod world;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::quorum::ballot::Ballot;
 use crate::quorum::hold::Command;
 use crate::quorum::vote::Vote;
 
@@ -49,6 +50,8 @@ pub struct Executed {
     pub keys: Vec<String>,
     /// The token that came with it.
     pub token: String,
+    /// The ballot that came with it, if the lock is fenced.
+    pub ballot: Option<u64>,
     /// What was answered.
     pub vote: Vote,
     /// Whether it changed the key, which with an error the answer does not tell.
@@ -79,6 +82,7 @@ impl Executed {
             key: keys.first().map_or_else(String::new, ToString::to_string),
             keys: keys.iter().map(ToString::to_string).collect(),
             token: token.into(),
+            ballot: command.ballot().map(Ballot::number),
             vote,
             took_effect,
         }

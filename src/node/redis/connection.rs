@@ -53,6 +53,7 @@ pub(super) struct Said {
     info: bool,
     marker: bool,
     releases: bool,
+    transactions: bool,
     differs: Option<String>,
 }
 
@@ -239,6 +240,13 @@ impl Driver {
         });
         if let Some(through) = self.gate.standing().finished {
             self.context.observer.on_news(News::Finished(through));
+        }
+    }
+
+    /// Nothing else than a transaction is left to it.
+    pub(super) fn needs_transactions(&mut self) {
+        if !std::mem::replace(&mut self.said.transactions, true) {
+            telemetry::node_needs_transactions(&self.name);
         }
     }
 

@@ -95,6 +95,9 @@ impl Driver {
                         if !self.answer(sent, &values, now, &mut outgoing, &mut ladder) {
                             break "left inside a transaction".into();
                         }
+                        if ladder.has_transactions() {
+                            self.needs_transactions();
+                        }
                         let still_out = !unanswered.is_empty() || self.vigil.is_asking();
                         if breaker.on_reply(still_out, now) {
                             self.up();
