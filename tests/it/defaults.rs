@@ -85,6 +85,7 @@ fn the_table_of_defaults_is_true() {
             "MAX_RESOURCE_BYTES",
             format!("{} bytes", defaults::MAX_RESOURCE_BYTES),
         ),
+        ("MAX_RESOURCES", grouped(defaults::MAX_RESOURCES)),
     ]
     .map(|(name, value)| (name.to_owned(), value));
     assert_eq!(table(), expected);

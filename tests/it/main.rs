@@ -14,6 +14,7 @@ mod inspect;
 mod life;
 mod owner;
 mod renewal;
+mod sets;
 mod text;
 mod using;
 mod waiting;

@@ -29,6 +29,8 @@ mod memory;
 #[cfg(test)]
 mod pottery;
 #[cfg(test)]
+mod sets;
+#[cfg(test)]
 #[path = "../support/mod.rs"]
 mod support;
 #[cfg(test)]
