@@ -10,6 +10,7 @@ use crate::error::{ExtendError, ReleaseError, Unacquired};
 use crate::lease::Lease;
 use crate::lost::Lost;
 use crate::quorum::ballot::FencingToken;
+use crate::quorum::bug;
 use crate::quorum::hold::{Hold, LossCause, Removal};
 use crate::quorum::round::Verdict;
 use crate::quorum::validity::Moment;
@@ -237,10 +238,15 @@ impl Guard {
         match Arc::try_unwrap(self.held) {
             Ok(held) => released(&held.cell).await,
             // The lock goes with the last guard.
-            Err(shared) => Ok(Released {
-                already_gone: shared.loss().is_some(),
-                deleted: 0,
-            }),
+            Err(shared) => {
+                if bug!(ReleaseAtFirstDrop) {
+                    shared.cell.release(LossCause::Released);
+                }
+                Ok(Released {
+                    already_gone: shared.loss().is_some(),
+                    deleted: 0,
+                })
+            }
         }
     }
 

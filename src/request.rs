@@ -179,7 +179,7 @@ impl Acquire {
             let lost = guard.lost();
             tokio::select! {
                 biased;
-                cause = lost => Err(UsingError::Lost(cause)),
+                cause = lost, if !bug!(SectionOutlivesLoss) => Err(UsingError::Lost(cause)),
                 output = section(&guard) => Ok(output),
             }
         };
@@ -204,7 +204,7 @@ impl Acquire {
         };
         let slot = owner.slot(&key);
         let mut slot = slot.lock().await;
-        if let Some(guard) = held(&slot) {
+        if let Some(guard) = held(&slot).filter(|_| !bug!(NestedAsksAgain)) {
             return self.nest(guard).await;
         }
         let guard = self.contend(&engine, &key, began).await?;

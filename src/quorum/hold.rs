@@ -125,7 +125,7 @@ impl Hold {
     /// have the key.
     pub(crate) fn attach(&mut self, now: Moment, outbox: &mut dyn Outbox) {
         self.opening = Opening::Attach;
-        self.is_ours = false;
+        self.is_ours = bug!(DroppedAttachReleases);
         self.ledger.assume_everywhere();
         self.start(now, outbox);
     }
@@ -283,6 +283,10 @@ impl Hold {
             }
             Command::Extend { number: 0, .. } => {
                 self.ledger.on_extension_reply(node, vote, carrier);
+                let vote = match vote {
+                    Vote::Held { .. } if bug!(AttachWithoutProof) => Vote::Granted,
+                    vote => vote,
+                };
                 let verdict = self.round.on_vote(node, vote, error, now);
                 self.on_verdict(verdict, now, outbox);
             }
@@ -370,7 +374,9 @@ impl Hold {
         if self.phase != Phase::Held {
             return None;
         }
-        self.ledger.forget();
+        if !bug!(DetachReleases) {
+            self.ledger.forget();
+        }
         self.end(LossCause::Detached, now, outbox);
         Some(self.renewing.ttl())
     }
