@@ -8,18 +8,21 @@ mod fresh_tokens;
 mod heals_are_earned;
 mod lease_is_fresh;
 mod leases_travel;
+mod line_is_first_in_first_out;
 mod loss_not_late;
 mod mutual_exclusion;
 mod nested_is_free;
 mod no_false_loss;
 mod no_orphan_after_settling;
 mod no_outage_without_faults;
+mod no_waiter_left;
 mod release_is_honest;
 mod release_only_own;
 mod sections_end_with_the_lock;
 mod serves_after_healing;
 mod tokens_grow;
 mod validity_covers_hold;
+mod woken_in_time;
 
 #[cfg(test)]
 mod story;
@@ -40,18 +43,21 @@ pub(crate) enum Invariant {
     HealsAreEarned,
     LeaseIsFresh,
     LeasesTravel,
+    LineIsFirstInFirstOut,
     LossNotLate,
     MutualExclusion,
     NestedIsFree,
     NoFalseLoss,
     NoOrphanAfterSettling,
     NoOutageWithoutFaults,
+    NoWaiterLeft,
     ReleaseIsHonest,
     ReleaseOnlyOwn,
     SectionsEndWithTheLock,
     ServesAfterHealing,
     TokensGrow,
     ValidityCoversHold,
+    WokenInTime,
 }
 
 /// A property that does not hold.
@@ -103,7 +109,7 @@ impl fmt::Display for Violation {
 /// A checker: what it finds in a history.
 type Checker = fn(&History) -> Vec<Violation>;
 
-const CHECKERS: [Checker; 20] = [
+const CHECKERS: [Checker; 23] = [
     mutual_exclusion::check,
     validity_covers_hold::check,
     bought_by_a_quorum::check,
@@ -123,6 +129,9 @@ const CHECKERS: [Checker; 20] = [
     sections_end_with_the_lock::check,
     fenced_release_is_final::check,
     heals_are_earned::check,
+    line_is_first_in_first_out::check,
+    woken_in_time::check,
+    no_waiter_left::check,
     debts_and_memory_bounded::check,
 ];
 
