@@ -49,6 +49,16 @@ caught! {
     attach_without_proof: AttachWithoutProof within 50;
     dropped_attach_releases: DroppedAttachReleases within 50;
     section_outlives_loss: SectionOutlivesLoss within 50;
+    wake_up_lost: WakeUpLost within 100;
+    head_not_woken: HeadNotWoken within 100;
+    next_not_called: NextNotCalled within 100;
+    last_in_first_out: LastInFirstOut within 100;
+    place_kept: PlaceKept within 100;
+    set_in_one_line: SetInOneLine within 100;
+    queued_for_good: QueuedForGood within 100;
+    half_a_set: HalfASet within 100;
+    expiry_not_timed: ExpiryNotTimed within 100;
+    silence_trusted: SilenceTrusted within 100;
 }
 
 fn check(bug: Bug, within: u64) {
