@@ -236,8 +236,7 @@ async fn a_fencing_token_is_serialised_as_a_number() {
     assert_eq!(back, token);
     let largest = (1_u64 << 53) - 2;
     for (number, is_one) in [(0, false), (1, true), (largest, true), (largest + 1, false)] {
-        let back: Result<FencingToken, _> =
-            serde_json::from_str(&number.to_string());
+        let back: Result<FencingToken, _> = serde_json::from_str(&number.to_string());
         assert_eq!(back.is_ok(), is_one, "{number}: {back:?}");
     }
     assert!(serde_json::from_str::<FencingToken>("\"7\"").is_err());
