@@ -7,12 +7,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, oneshot};
 use tokio::time::Sleep;
 
 use super::cell::Cell;
+use super::queue::Queue;
 use super::watchdog::Watchdog;
 use crate::clock::Clock;
+use crate::node::glance::Glimpse;
 use crate::node::vigil::Founders;
 use crate::node::{Context, Link, Node, Observer, Request, Standing};
 use crate::quorum::ballot::Hints;
@@ -33,6 +35,7 @@ pub(crate) struct Engine {
     clock: Arc<Clock>,
     entropy: Arc<Entropy>,
     hints: Mutex<Hints>,
+    queue: Arc<Queue>,
     runtime: Handle,
     watchdog: Arc<Watchdog>,
     ids: AtomicU64,
@@ -76,6 +79,7 @@ impl Engine {
             clock,
             entropy,
             hints: Mutex::default(),
+            queue: Arc::default(),
             runtime,
             watchdog: Arc::default(),
             ids: AtomicU64::new(0),
@@ -125,6 +129,10 @@ impl Engine {
         self.hints.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    pub(crate) const fn queue(&self) -> &Arc<Queue> {
+        &self.queue
+    }
+
     pub(crate) fn watchdog(&self) -> &Watchdog {
         &self.watchdog
     }
@@ -155,6 +163,16 @@ impl Engine {
             return Err(request.refuse(Unsent::QueueFull));
         }
         peer.node.submit(request)
+    }
+
+    /// See [`Node::look`].
+    pub(crate) fn look(
+        &self,
+        node: usize,
+        key: &str,
+    ) -> Result<oneshot::Receiver<Glimpse>, Unsent> {
+        let peer = self.nodes.get(node).ok_or(Unsent::NotConnected)?;
+        peer.node.look(key)
     }
 
     pub(crate) fn link(&self, node: usize) -> Link {
@@ -188,6 +206,17 @@ impl Engine {
             let is_coming = |link| link == Link::Connecting || link == undecided;
             up >= validity::quorum(self.nodes.len()) || !links().any(is_coming) || self.is_closed()
         };
+        self.until(decided, limit).await;
+    }
+
+    /// Waits until every node has been connected once or could not be, or until `limit`.
+    pub(crate) async fn introduced(&self, limit: Moment) {
+        let is_coming = |peer: &Peer| peer.node.link() == Link::Connecting;
+        self.until(|| !self.nodes.iter().any(is_coming), limit)
+            .await;
+    }
+
+    async fn until(&self, decided: impl Fn() -> bool, limit: Moment) {
         if decided() {
             return;
         }
@@ -332,15 +361,23 @@ impl Observer for Told {
 
     fn on_link(&self) {
         if let Some(engine) = self.engine.upgrade() {
+            if engine.link(self.node) == Link::Up {
+                // Whatever it would have told meanwhile was not told.
+                engine.queue.on_touched(self.node, None);
+            }
             engine.changed.notify_waiters();
         }
     }
 
-    fn on_touched(&self, _key: Option<&str>) {}
+    fn on_touched(&self, key: Option<&str>) {
+        if let Some(engine) = self.engine.upgrade() {
+            engine.queue.on_touched(self.node, key);
+        }
+    }
 
     fn is_busy(&self) -> bool {
         let engine = self.engine.upgrade();
-        engine.is_some_and(|engine| engine.unsettled() > 0)
+        engine.is_some_and(|engine| engine.unsettled() > 0 || !engine.queue.is_empty())
     }
 }
 

@@ -39,8 +39,13 @@ impl Gate {
     /// Lets a command in, or says why not. What was let in is counted until [`Gate::answered`].
     pub(crate) fn admit(&self, command: Command) -> Result<(), Unsent> {
         self.lock().link.admits(command)?;
+        self.count(command.is_release())
+    }
+
+    /// Counts what is let in; `always`: also beyond the bound.
+    pub(super) fn count(&self, always: bool) -> Result<(), Unsent> {
         let out = self.unanswered.fetch_add(1, Ordering::Relaxed);
-        if out >= MAX_UNANSWERED && !command.is_release() {
+        if out >= MAX_UNANSWERED && !always {
             self.answered(1);
             return Err(Unsent::QueueFull);
         }

@@ -2,6 +2,7 @@
 
 pub(crate) mod breaker;
 pub(crate) mod gate;
+pub(crate) mod glance;
 #[cfg(feature = "testkit")]
 pub(crate) mod memory;
 pub(crate) mod redis;
@@ -13,6 +14,8 @@ pub(crate) mod vigil;
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
+use tokio::sync::oneshot;
+
 use crate::clock::Clock;
 use crate::quorum::hold::{Command, Reply};
 use crate::quorum::ledger::{Carrier, ConnectionId, News};
@@ -21,6 +24,7 @@ use crate::quorum::validity::Moment;
 use crate::quorum::vote::{Unsent, Vote};
 use crate::token::{Entropy, Token};
 
+use self::glance::Glimpse;
 use self::vigil::Founders;
 
 /// An independent master.
@@ -38,6 +42,10 @@ pub(crate) trait Node: Send + Sync + fmt::Debug {
     /// Hands over a request; never blocks. Acquires and extensions are refused while the node
     /// cannot be expected to answer, releases only without a connection.
     fn submit(&self, request: Request) -> Result<(), Unsent>;
+
+    /// Asks what stands at a key, behind what was submitted before. Never blocks, and changes nothing;
+    /// the answer does not come if the connection ends before it.
+    fn look(&self, key: &str) -> Result<oneshot::Receiver<Glimpse>, Unsent>;
 
     /// How things stand now. What an observer was told may be older, never newer.
     fn standing(&self) -> Standing;
@@ -153,6 +161,12 @@ impl Request {
         self.caller.as_ref().map_or(&[], |caller| caller.keys())
     }
 
+    /// Is its lock one of several keys at once?
+    pub(crate) fn is_for_set(&self) -> bool {
+        self.keys().len() > 1
+    }
+
+    /// The key of its lock; the first, if it is for a set.
     pub(crate) fn key(&self) -> &str {
         self.keys().first().map_or("", |key| key)
     }

@@ -272,7 +272,7 @@ impl Hold {
                 self.ledger.on_acquire_reply(node, vote, carrier);
                 self.balloting.hear(vote);
                 // A vote for an earlier ballot does not count.
-                if ballot == self.balloting.current {
+                if ballot == self.balloting.current || bug!(FirstBallotCounts) {
                     let verdict = self.round.on_vote(node, vote, error, now);
                     self.on_verdict(verdict, now, outbox);
                 }

@@ -49,6 +49,7 @@ pub(crate) mod hold;
 #[cfg(feature = "testkit")]
 pub(crate) mod keyspace;
 pub(crate) mod ledger;
+pub(crate) mod majority;
 pub(crate) mod renewal;
 pub(crate) mod round;
 #[cfg(feature = "testkit")]
@@ -58,6 +59,7 @@ pub(crate) mod sabotage;
 pub(crate) mod trust;
 pub(crate) mod validity;
 pub(crate) mod vote;
+pub(crate) mod waiting;
 
 #[cfg(test)]
 mod model;

@@ -45,6 +45,20 @@ pub enum Bug {
     WakeUpLost,
     /// What has settled is kept on the books.
     SettledKept,
+    /// A fencing token is one more than the largest fence heard of, not the attempt's own ballot.
+    TokenFromFencesHeard,
+    /// Votes for an attempt's first ballot count for its second.
+    FirstBallotCounts,
+    /// A node accepts any ballot.
+    AnyBallotAccepted,
+    /// The release of a fenced lock leaves no tombstone where something is unanswered.
+    NoTombstone,
+    /// A node that may have forgotten votes at once.
+    QuarantineOff,
+    /// A node that lacks the key is healed before a quorum has confirmed it.
+    HealBeforeProof,
+    /// An extension sets the key where it is missing.
+    ExtensionRecreates,
 }
 
 thread_local! {

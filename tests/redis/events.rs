@@ -136,3 +136,25 @@ fn a_quarantine_is_said_once_and_its_end_too() {
         assert_eq!(warnings.count("reason=quarantined"), 1);
     });
 }
+
+#[test]
+fn that_a_node_needs_transactions_is_said_once() {
+    heard(async |warnings| {
+        let fleet = fleet(1);
+        let user = |name: &str, rules: &str| {
+            let words = format!("ACL SETUSER {name} on >secret ~* +@all {rules}");
+            ask(&fleet[0], &words.trim_end().split(' ').collect::<Vec<_>>());
+            let url = format!("redis://{name}:secret@127.0.0.1:{}", fleet[0].port());
+            builder([url]).build().unwrap()
+        };
+        let redlock = user("locker", "-@scripting");
+        for _ in 0..2 {
+            warm_up(&redlock).await;
+            reconnects(&fleet, &redlock).await;
+        }
+        assert_eq!(warnings.count("node needs transactions"), 1);
+        let redlock = user("other", "");
+        warm_up(&redlock).await;
+        assert_eq!(warnings.count("node needs transactions"), 1);
+    });
+}

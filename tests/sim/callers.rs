@@ -7,10 +7,11 @@ use std::time::Duration;
 use redlock_quorum::{AcquireError, Acquiring, Guard, Renewal, Wait};
 
 use crate::dice::{Dice, ms};
-use crate::history::{Failure, LetGo, Op, Patience, What};
+use crate::history::{Failure, LetGo, Op, Origin, Patience, What};
 use crate::holding::Holding;
 use crate::pausable::{Polls, Stop};
 use crate::plan::{LONGEST_WAIT, Plan, round_timeout};
+use crate::trust::Fenced;
 use crate::world::{Incarnation, World};
 
 /// What a caller does with the future of its request.
@@ -124,7 +125,8 @@ impl Caller {
         let ttl = if self.dice.chance(75) {
             self.world.plan.ttl
         } else {
-            ms(self.dice.pick(&[100, 300, 1000, 3000, 6000, 10_000]))
+            let ttl = ms(self.dice.pick(&[100, 300, 1000, 3000, 6000, 10_000]));
+            ttl.min(self.world.plan.trust.max_ttl)
         };
         let patience = match self.dice.below(20) {
             0..8 => Patience::Once,
@@ -152,9 +154,15 @@ impl Caller {
         world.count_call();
         let op = world.next_op();
         let round_timeout = round_timeout(ttl);
+        let fenced = match world.plan.trust.fenced[resource] {
+            Fenced::No => false,
+            Fenced::All => true,
+            Fenced::Some => self.dice.chance(50),
+        };
         let asked = What::Asked {
             op,
             incarnation: self.incarnation.number,
+            origin: Origin::Fresh,
             resource,
             ttl,
             patience,
@@ -164,6 +172,7 @@ impl Caller {
                 Keep::RenewedFor(limit) => Some(limit),
                 Keep::AsItIs | Keep::Renewed => None,
             },
+            fenced,
         };
         world.history.push(self.client, asked);
         let wait = match patience {
@@ -171,7 +180,10 @@ impl Caller {
             Patience::For(limit) => Wait::For(limit),
             Patience::Forever => Wait::Forever,
         };
-        let request = self.incarnation.redlock.acquire(Plan::key(resource));
+        let mut request = self.incarnation.redlock.acquire(Plan::key(resource));
+        if fenced {
+            request = request.fenced();
+        }
         let asking = Asking {
             world: &world,
             client: self.client,

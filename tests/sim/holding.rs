@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use redlock_quorum::{ExtendError, Guard};
+use redlock_quorum::{ExtendError, FencingToken, Guard};
 use tokio::task::AbortHandle;
 
 use crate::dice::ms;
 use crate::history::{LetGo, Op, Unextended, What};
 use crate::pausable::Polls;
 use crate::plan::LONGEST_TTL;
-use crate::world::{Incarnation, World};
+use crate::world::{Detached, Incarnation, World};
 
 /// So long before the end of validity the nodes are looked at: before the guard counts as lost.
 const PROBE_BEFORE: Duration = ms(3);
@@ -40,6 +40,7 @@ impl Holding {
         let acquired = What::Acquired {
             op,
             token: token.clone(),
+            fence: guard.fencing_token().map(FencingToken::as_u64),
             valid_until,
             holders: world.holders(resource, &token),
         };
@@ -145,6 +146,13 @@ impl Holding {
         let Some(guard) = self.guard.take() else {
             return;
         };
+        let (guard, how) = match how {
+            LetGo::Detach => match self.detach(guard) {
+                Some(guard) => (guard, LetGo::Drop),
+                None => return,
+            },
+            how => (guard, how),
+        };
         self.push(What::LetGo { op, how });
         if how == LetGo::Leak {
             // Not forgotten for good: a hundred thousand seeds would fill the memory.
@@ -156,7 +164,7 @@ impl Holding {
         }
         self.stop_probe();
         match how {
-            LetGo::Drop | LetGo::Leak => drop(guard),
+            LetGo::Drop | LetGo::Leak | LetGo::Detach => drop(guard),
             LetGo::ReleaseDropped => drop(Polls::at_most(1, guard.release()).await),
             LetGo::Release => match guard.release().await {
                 Ok(released) => self.push(What::Released {
@@ -167,6 +175,29 @@ impl Holding {
                 }),
                 Err(_) => self.push(What::Unconfirmed { op }),
             },
+        }
+    }
+
+    /// Hands the lock on to whoever comes first; gives back a guard that cannot be detached.
+    fn detach(&mut self, guard: Guard) -> Option<Guard> {
+        let op = self.op;
+        match guard.detach() {
+            Ok(lease) => {
+                let how = LetGo::Detach;
+                self.push(What::LetGo { op, how });
+                self.stop_probe();
+                let resource = self.resource;
+                self.world.detached(Detached {
+                    from: op,
+                    resource,
+                    lease,
+                });
+                None
+            }
+            Err(guard) => {
+                self.push(What::NotDetached { op });
+                Some(guard)
+            }
         }
     }
 

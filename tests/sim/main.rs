@@ -17,6 +17,8 @@ mod callers;
 #[cfg(test)]
 mod dice;
 #[cfg(test)]
+mod families;
+#[cfg(test)]
 mod faults;
 #[cfg(test)]
 mod history;
@@ -40,5 +42,7 @@ mod strike;
 mod suite;
 #[cfg(test)]
 mod timeline;
+#[cfg(test)]
+mod trust;
 #[cfg(test)]
 mod world;

@@ -1,5 +1,6 @@
 //! The life of a memory node's connections: connect, introduce, serve, break, connect again.
 
+mod looking;
 mod watching;
 
 use std::collections::VecDeque;
@@ -12,6 +13,7 @@ use super::link::{Connection, MemoryLink};
 use super::pipe::{self, Reply};
 use crate::node::breaker::{Breaker, Due};
 use crate::node::gate::Gate;
+use crate::node::glance::Glance;
 use crate::node::vigil::Vigil;
 use crate::node::{Context, Link, Request};
 use crate::quorum::hold::Command;
@@ -40,6 +42,9 @@ pub(super) struct Driver {
     unfinished: Vec<Carried>,
     /// Written to the present connection.
     unanswered: VecDeque<Request>,
+    /// What is asked for, and what has been written of it to the present connection.
+    glances: mpsc::UnboundedReceiver<Glance>,
+    glanced: VecDeque<Glance>,
 }
 
 /// A connection as the server knew it.
@@ -70,6 +75,7 @@ impl Driver {
     pub(super) const fn new(
         network: MemoryLink,
         queue: mpsc::UnboundedReceiver<Request>,
+        glances: mpsc::UnboundedReceiver<Glance>,
         gate: Arc<Gate>,
         vigil: Vigil,
         context: Context,
@@ -83,6 +89,8 @@ impl Driver {
             next_id: 0,
             unfinished: Vec::new(),
             unanswered: VecDeque::new(),
+            glances,
+            glanced: VecDeque::new(),
         }
     }
 
@@ -259,6 +267,7 @@ impl Driver {
                     Some(request) => self.write(request, id, &connection, &mut breaker),
                     None => is_wanted = false,
                 },
+                Some(glance) = self.glances.recv() => self.glance(glance, &connection, &mut breaker),
                 () = timer, if deadline.is_some() => {
                     let now = self.context.clock.now();
                     if finish_at.is_some_and(|at| at <= now) {
@@ -301,7 +310,7 @@ impl Driver {
         }
         connection.send(pipe::Request::Command {
             command: request.command(),
-            key: request.key().into(),
+            keys: request.keys().into(),
             token: request.token().into(),
             watches: request.watches(),
         });
@@ -325,6 +334,7 @@ impl Driver {
             self.gate.answered(1);
             request.fail(reason, error.cloned());
         }
+        self.glanced.clear();
         if changed {
             self.context.observer.on_link();
         }
@@ -349,6 +359,7 @@ impl Driver {
                     self.gate.answered(1);
                     request.fail(reason, error.cloned());
                 }
+                Some(glance) = self.glances.recv() => drop(glance),
                 () = &mut timer => return true,
             }
         }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::quorum::hold::Command;
+use crate::quorum::majority::Seen;
 use crate::quorum::trust::amnesia::Ask;
 use crate::quorum::trust::marker::Look;
 use crate::quorum::validity::Moment;
@@ -62,9 +63,12 @@ pub(super) enum Request {
     Introduce,
     KillClient(u64),
     Marker(Ask),
+    /// What stands at this key?
+    Glance(Box<str>),
     Command {
         command: Command,
-        key: Box<str>,
+        /// Of the lock: one, or those of a set.
+        keys: Box<[Box<str>]>,
         token: Box<str>,
         watches: bool,
     },
@@ -81,6 +85,7 @@ pub(super) enum Reply {
     Killed,
     KillDenied,
     Marker(Look),
+    Seen(Seen),
     Vote(Vote, Option<Arc<str>>),
     /// Not a reply: a watched key has changed, or all may have.
     Touched(Option<Box<str>>),

@@ -7,6 +7,7 @@ use super::log::{Commands, Executed};
 use super::server::{Effect, Restart};
 use crate::quorum::hold::Command;
 use crate::quorum::keyspace::{Keyspace, Watcher};
+use crate::quorum::majority::Seen;
 use crate::quorum::trust::amnesia::Ask;
 use crate::quorum::trust::marker::{self, Look, Sighting};
 use crate::quorum::validity::Moment;
@@ -148,11 +149,17 @@ impl Process {
         }
     }
 
+    /// What stands at a key, for whoever only looks.
+    pub(super) fn look(&mut self, key: &str, now: Moment) -> Seen {
+        let (keys, now) = self.keys_at(now);
+        keys.look(key, now)
+    }
+
     pub(super) fn execute(
         &mut self,
         link: usize,
         command: Command,
-        key: &str,
+        keys: &[Box<str>],
         token: &str,
         watching: Watching,
         now: Moment,
@@ -177,9 +184,9 @@ impl Process {
             (None, None) => (Vote::Granted, true, None),
         };
         let server_time = self.clock.read(now);
-        let applied = applied.then(|| self.keys.apply(command, key, token, server_time));
+        let applied = applied.then(|| self.keys.apply(command, keys, token, server_time));
         let vote = match applied.filter(|_| error.is_none()) {
-            Some(vote) => self.watch(watching, key, vote, server_time),
+            Some(vote) => self.watch(watching, keys, vote, server_time),
             None => vote,
         };
         if let Some(log) = &mut self.log {
@@ -187,7 +194,7 @@ impl Process {
                 now.since(self.began),
                 link,
                 command,
-                key,
+                keys,
                 token,
                 vote,
                 applied,
@@ -197,13 +204,24 @@ impl Process {
     }
 
     /// Completes the vote on an acquire that watches.
-    fn watch(&mut self, watching: Watching, key: &str, vote: Vote, server_time: Moment) -> Vote {
+    fn watch(
+        &mut self,
+        watching: Watching,
+        keys: &[Box<str>],
+        vote: Vote,
+        server_time: Moment,
+    ) -> Vote {
         match watching {
             Watching::Nothing => return vote,
             Watching::Ttl => {}
-            Watching::Changes(watcher) => self.keys.watch(key, watcher, server_time),
+            Watching::Changes(watcher) => {
+                for key in keys {
+                    self.keys.watch(key, watcher, server_time);
+                }
+            }
         }
-        let Vote::Held { fence, .. } = vote else {
+        let (Vote::Held { fence, .. }, [key]) = (vote, keys) else {
+            // A set's is told with every vote.
             return vote;
         };
         let ttl = self.keys.ttl(key, server_time);

@@ -205,16 +205,17 @@ impl State {
                 Reply::Killed
             }
             Request::Marker(ask) => Reply::Marker(self.process.answer(&ask, now)),
+            Request::Glance(key) => Reply::Seen(self.process.look(&key, now)),
             Request::Command {
                 command,
-                key,
+                keys,
                 token,
                 watches,
             } => {
                 let watching = self.watching(id, watches);
                 let (vote, error) = self
                     .process
-                    .execute(link, command, &key, &token, watching, now);
+                    .execute(link, command, &keys, &token, watching, now);
                 Reply::Vote(vote, error)
             }
             Request::Close => {

@@ -12,6 +12,7 @@ use super::ladder::Ladder;
 use super::marker::Marking;
 use super::pushes::Pushes;
 use crate::node::gate::{Gate, MAX_UNANSWERED};
+use crate::node::glance::Glance;
 use crate::node::vigil::Vigil;
 use crate::node::{Context, Link, Request, Standing};
 use crate::quorum::ledger::{ConnectionId, News};
@@ -32,6 +33,7 @@ pub(super) struct Driver {
     pub(super) name: Arc<str>,
     pub(super) client: Client,
     pub(super) queue: mpsc::UnboundedReceiver<Request>,
+    pub(super) glances: mpsc::UnboundedReceiver<Glance>,
     pub(super) gate: Arc<Gate>,
     pub(super) context: Context,
     /// How long after a newer connection's first reply an old one counts as finished, where the
@@ -51,6 +53,7 @@ pub(super) struct Said {
     info: bool,
     marker: bool,
     releases: bool,
+    transactions: bool,
     differs: Option<String>,
 }
 
@@ -133,6 +136,7 @@ impl Driver {
                     self.gate.answered(1);
                     request.fail(reason, error.clone());
                 }
+                Some(glance) = self.glances.recv() => drop(glance),
                 () = &mut sleep => return true,
             }
         }
@@ -236,6 +240,13 @@ impl Driver {
         });
         if let Some(through) = self.gate.standing().finished {
             self.context.observer.on_news(News::Finished(through));
+        }
+    }
+
+    /// Nothing else than a transaction is left to it.
+    pub(super) fn needs_transactions(&mut self) {
+        if !std::mem::replace(&mut self.said.transactions, true) {
+            telemetry::node_needs_transactions(&self.name);
         }
     }
 

@@ -6,10 +6,9 @@ use std::sync::Arc;
 use redis::aio::MultiplexedConnection;
 use redis::{Pipeline, RedisError, Value, cmd, from_redis_value};
 
-use super::commands::{EXTEND_TEXT, RELEASE_TEXT};
-use super::fenced;
 use super::ladder::{Ladder, Origin};
 use super::marker::{self, Marking};
+use super::scripts;
 use super::watching;
 use crate::quorum::trust::marker::{Look, Sighting};
 use crate::quorum::vote::Unsent;
@@ -89,10 +88,8 @@ pub(super) async fn introduce(
     pipeline.add_command(cmd("HELLO"));
     pipeline.cmd("INFO").arg("server");
     pipeline.cmd("INFO").arg("memory");
-    pipeline.cmd("SCRIPT").arg("LOAD").arg(RELEASE_TEXT);
-    pipeline.cmd("SCRIPT").arg("LOAD").arg(EXTEND_TEXT);
-    for text in fenced::TEXTS {
-        pipeline.cmd("SCRIPT").arg("LOAD").arg(text);
+    for script in scripts::ALL {
+        pipeline.cmd("SCRIPT").arg("LOAD").arg(script.text());
     }
     // No connection has this id: it only tells whether we may.
     pipeline.cmd("CLIENT").arg("KILL").arg("ID").arg(i64::MAX);

@@ -62,11 +62,7 @@ impl Outgoing {
         }
         (
             0,
-            first(
-                self.new
-                    .iter()
-                    .map(|request| ladder.form(request.command())),
-            ),
+            first(self.new.iter().map(|request| ladder.form(request))),
         )
     }
 }

@@ -13,6 +13,7 @@ use tokio::time::Sleep;
 
 use super::commands;
 use super::connection::{Driver, Live};
+use super::glancing;
 use super::ladder::{Form, Ladder};
 use super::marker;
 use super::outgoing::{Outgoing, Sent};
@@ -45,11 +46,14 @@ impl Driver {
         let mut replies = FuturesOrdered::new();
         // The marker's commands go the same way, one question at a time.
         let mut looks: FuturesOrdered<_> = FuturesOrdered::new();
+        // So do glances, each with whoever asked.
+        let mut glances: FuturesOrdered<_> = FuturesOrdered::new();
         let mut unanswered: VecDeque<Vec<Sent>> = VecDeque::new();
         let mut outgoing = Outgoing::default();
         let mut breaker = Breaker::default();
         let mut timer = Timer::new();
         let mut open = true;
+        let mut glances_turn = false;
         // Did the last write carry the commands of several callers?
         let mut crowded = false;
         // The vigil is to be polled, as soon as something may be written.
@@ -66,6 +70,9 @@ impl Driver {
                 .flatten()
                 .min(),
             );
+            let mut asked = None;
+            let may_be_inside = ladder.has_transactions() && !unanswered.is_empty();
+            let is_outside = !may_be_inside && !outgoing.is_inside();
             tokio::select! {
                 biased;
                 // First: what it says holds for what was written behind it.
@@ -88,8 +95,20 @@ impl Driver {
                         if !self.answer(sent, &values, now, &mut outgoing, &mut ladder) {
                             break "left inside a transaction".into();
                         }
+                        if ladder.has_transactions() {
+                            self.needs_transactions();
+                        }
                         let still_out = !unanswered.is_empty() || self.vigil.is_asking();
                         if breaker.on_reply(still_out, now) {
+                            self.up();
+                        }
+                    }
+                    Err(error) => break redis::RedisError::to_string(&error),
+                },
+                Some(result) = glances.next(), if !glances.is_empty() => match result {
+                    Ok(()) => {
+                        let still_out = !unanswered.is_empty() || self.vigil.is_asking();
+                        if breaker.on_reply(still_out || !glances.is_empty(), self.context.clock.now()) {
                             self.up();
                         }
                     }
@@ -127,13 +146,27 @@ impl Driver {
                     }
                     crowded = outgoing.new.len() > 1;
                 }
+                // Last, behind what was submitted before; and not into a transaction.
+                Some(glance) = self.glances.recv(), if is_outside => asked = Some(glance),
             }
             // Whoever acquires because of it comes behind the look.
             if pushes.take_flush() {
                 self.vigil.on_flushed();
                 vigilant = true;
             }
-            if ladder.has_transactions() && !unanswered.is_empty() {
+            let is_between = unanswered.is_empty() && glances.is_empty() && !outgoing.is_inside();
+            if ladder.has_transactions() && is_between {
+                // Transactions and glances take turns: neither shall keep the other out.
+                glances_turn = !glances_turn;
+                if glances_turn {
+                    asked = asked.or_else(|| self.glances.try_recv().ok());
+                }
+            }
+            if let Some(glance) = asked.take_if(|glance| !glance.is_given_up()) {
+                glances.push_back(glancing::look(connection.clone(), glance));
+                breaker.on_written(self.context.clock.now());
+            }
+            if ladder.has_transactions() && !(unanswered.is_empty() && glances.is_empty()) {
                 // A transaction is alone on its connection while it lasts.
                 continue;
             }
@@ -192,7 +225,7 @@ impl Driver {
                     request.fail(Unsent::Quarantined, self.gate.standing().error);
                     continue;
                 }
-                let form = ladder.form(request.command());
+                let form = ladder.form(&request);
                 let watching = Watching::of(&request, tells);
                 match request.claim(id) {
                     Some(request) => sent.push(Sent::new(request, form, watching)),
@@ -248,7 +281,7 @@ impl Driver {
             (replies, rest) = rest.split_at(sent.replies.min(rest.len()));
             let value = watching::answer(&sent, replies).unwrap_or(&Value::Nil);
             let command = sent.request.command();
-            if let Some(form) = ladder.next(command, sent.form, value) {
+            if let Some(form) = ladder.next(&sent.request, sent.form, value) {
                 sent.form = form;
                 outgoing.again.push_back(sent);
                 continue;

@@ -95,10 +95,10 @@ mod tests {
             ("set", |keys| keys.set("k", "b", None, at(1))),
             ("deleted", |keys| keys.delete("k")),
             ("released", |keys| {
-                keys.apply(Command::Release, "k", "a", at(1));
+                keys.apply(Command::Release, &["k"], "a", at(1));
             }),
             ("extended", |keys| {
-                keys.apply(extend(200), "k", "a", at(1));
+                keys.apply(extend(200), &["k"], "a", at(1));
             }),
             ("expired, and read", |keys| {
                 keys.get("k", at(100));
@@ -119,8 +119,8 @@ mod tests {
     #[test]
     fn what_changes_nothing_is_no_change() {
         let mut keys = watched();
-        keys.apply(Command::Release, "k", "b", at(1));
-        keys.apply(extend(99), "k", "a", at(1));
+        keys.apply(Command::Release, &["k"], "b", at(1));
+        keys.apply(extend(99), &["k"], "a", at(1));
         keys.set("other", "b", None, at(1));
         keys.delete("missing");
         keys.get("k", at(99));

@@ -222,6 +222,9 @@ impl Trust {
 
     /// May it vote on acquires?
     pub(crate) fn is_trusted(&self, now: Moment) -> bool {
+        if bug!(QuarantineOff) {
+            return true;
+        }
         let counted = || self.until.is_none_or(|until| now >= until);
         match self.phase {
             Phase::Exempt => true,

@@ -3,7 +3,9 @@
 mod acquire_ends_by_deadline;
 mod bought_by_a_quorum;
 mod debts_and_memory_bounded;
+mod fenced_release_is_final;
 mod fresh_tokens;
+mod heals_are_earned;
 mod lease_is_fresh;
 mod loss_not_late;
 mod mutual_exclusion;
@@ -13,6 +15,7 @@ mod no_outage_without_faults;
 mod release_is_honest;
 mod release_only_own;
 mod serves_after_healing;
+mod tokens_grow;
 mod validity_covers_hold;
 
 #[cfg(test)]
@@ -29,7 +32,9 @@ pub(crate) enum Invariant {
     AcquireEndsByDeadline,
     BoughtByAQuorum,
     DebtsAndMemoryBounded,
+    FencedReleaseIsFinal,
     FreshTokens,
+    HealsAreEarned,
     LeaseIsFresh,
     LossNotLate,
     MutualExclusion,
@@ -39,6 +44,7 @@ pub(crate) enum Invariant {
     ReleaseIsHonest,
     ReleaseOnlyOwn,
     ServesAfterHealing,
+    TokensGrow,
     ValidityCoversHold,
 }
 
@@ -91,7 +97,7 @@ impl fmt::Display for Violation {
 /// A checker: what it finds in a history.
 type Checker = fn(&History) -> Vec<Violation>;
 
-const CHECKERS: [Checker; 14] = [
+const CHECKERS: [Checker; 17] = [
     mutual_exclusion::check,
     validity_covers_hold::check,
     bought_by_a_quorum::check,
@@ -105,6 +111,9 @@ const CHECKERS: [Checker; 14] = [
     no_outage_without_faults::check,
     no_orphan_after_settling::check,
     serves_after_healing::check,
+    tokens_grow::check,
+    fenced_release_is_final::check,
+    heals_are_earned::check,
     debts_and_memory_bounded::check,
 ];
 

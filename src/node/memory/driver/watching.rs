@@ -40,6 +40,10 @@ impl Driver {
                 .unanswered
                 .pop_front()
                 .map(|request| (request, vote, error)),
+            Reply::Seen(seen) => {
+                self.glimpse(seen);
+                None
+            }
             Reply::Accepted
             | Reply::ConnectionRefused
             | Reply::Identity(_)
@@ -47,7 +51,8 @@ impl Driver {
             | Reply::KillDenied
             | Reply::Reset => None,
         };
-        let still_out = !self.unanswered.is_empty() || self.vigil.is_asking();
+        let still_out = !(self.unanswered.is_empty() && self.glanced.is_empty());
+        let still_out = still_out || self.vigil.is_asking();
         breaker.on_reply(still_out, now);
         self.up();
         if let Some((request, vote, error)) = answered {
