@@ -23,12 +23,20 @@ pub(crate) struct Request {
     pub(crate) patience: Patience,
     pub(crate) round_timeout: Duration,
     pub(crate) renews: bool,
+    /// What renewals ask for, unless an extension has asked for another ttl: the first request's.
+    pub(crate) renewed_ttl: Duration,
     pub(crate) max_hold: Option<Duration>,
     pub(crate) fenced: bool,
     pub(crate) asked: Duration,
     /// When it returned or was dropped, and how.
     pub(crate) ended: Option<(Duration, End)>,
     pub(crate) hold: Option<Hold>,
+}
+
+impl Request {
+    pub(crate) fn is_fresh(&self) -> bool {
+        self.origin == Origin::Fresh
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,6 +118,7 @@ impl History {
                     patience,
                     round_timeout,
                     renews,
+                    renewed_ttl: requests.get(&cell).map_or(ttl, |first| first.ttl),
                     max_hold,
                     fenced,
                     asked: at,
