@@ -103,6 +103,7 @@
 //!
 //! - [`docs::safety`]: what is assumed, what follows, and the six laws with their tests.
 //! - [`docs::fencing`]: how a resource refuses a stale writer.
+//! - [`docs::waiting`]: who gets the lock next, and what waiting costs.
 //! - [`docs::failure_modes`]: what happens when something breaks.
 //! - [`docs::operations`]: what nodes need, every default with its reason, what a tally tells.
 //! - [`docs::architecture`]: how the code is built.
@@ -115,11 +116,15 @@ mod builder;
 mod client;
 mod clock;
 mod config;
+mod contest;
 pub mod defaults;
 pub mod docs;
 mod driver;
 mod error;
 mod guard;
+mod guard_set;
+mod handover;
+mod held;
 mod inspect;
 mod lease;
 mod lost;
@@ -127,10 +132,13 @@ mod node;
 mod owner;
 mod quorum;
 mod request;
+mod request_all;
+mod resources;
 pub mod telemetry;
 #[cfg(feature = "testkit")]
 pub mod testkit;
 mod token;
+mod wanted;
 
 pub use redis;
 
@@ -140,7 +148,9 @@ pub use self::error::{
     AcquireError, AttachError, BuildError, ExtendError, InvalidRequest, ReleaseError, Unacquired,
     UsingError,
 };
-pub use self::guard::{Guard, Released};
+pub use self::guard::Guard;
+pub use self::guard_set::GuardSet;
+pub use self::held::Released;
 pub use self::inspect::{Holder, Inspection, NodeInspection, Sight};
 pub use self::lease::Lease;
 pub use self::lost::Lost;
@@ -151,6 +161,7 @@ pub use self::quorum::renewal::Renewal;
 pub use self::quorum::trust::amnesia::RestartGuard;
 pub use self::quorum::vote::{NodeError, NodeVote, Refusal, Tally, Unsent, Vote};
 pub use self::request::{Acquire, Acquiring, Wait};
+pub use self::request_all::AcquireAll;
 pub use self::token::Token;
 
 /// The code in the README is compiled with the documentation's tests.

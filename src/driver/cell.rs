@@ -23,14 +23,17 @@ pub(crate) struct Mark {
     pub(crate) token: Token,
     /// Its acquires watch what they find: see [`Caller::watches`].
     pub(crate) watches: bool,
+    /// The place in the queue from which it is made, if from one.
+    pub(crate) ticket: Option<u64>,
 }
 
 impl Mark {
-    pub(crate) fn one(key: &str, token: Token) -> Self {
+    pub(crate) fn new(keys: &Arc<[Box<str>]>, token: Token) -> Self {
         Self {
-            keys: [key.into()].into(),
+            keys: Arc::clone(keys),
             token,
             watches: false,
+            ticket: None,
         }
     }
 }
@@ -135,8 +138,17 @@ impl Cell {
         &self.mark.token
     }
 
-    fn key(&self) -> &str {
-        self.mark.keys.first().map_or("", |key| key)
+    pub(crate) fn keys(&self) -> &[Box<str>] {
+        &self.mark.keys
+    }
+
+    pub(crate) const fn ticket(&self) -> Option<u64> {
+        self.mark.ticket
+    }
+
+    /// Has its removal begun?
+    pub(crate) fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::Acquire)
     }
 
     /// Looks at what does not depend on the time.
@@ -177,11 +189,13 @@ impl Cell {
         let now = state.show(now);
         let result = input(&mut state.hold, now, &mut post);
         let news = self.listen(&mut state);
-        if state.hold.is_releasing() {
-            self.ended.store(true, Ordering::Release);
-        }
+        let ends = state.hold.is_releasing() && !self.ended.swap(true, Ordering::AcqRel);
+        let left = ends.then(|| bits(state.hold.possible_holders()));
         let settled = self.arm(&mut state);
         drop(state);
+        if let Some(nodes) = left {
+            self.engine.queue().on_ended(self, nodes);
+        }
         if post.wake {
             self.changed.notify_waiters();
         }
@@ -308,6 +322,11 @@ impl Cell {
     }
 }
 
+/// One bit for each of these nodes.
+fn bits(nodes: impl Iterator<Item = usize>) -> u32 {
+    nodes.fold(0, |bits, node| bits | 1 << node)
+}
+
 impl Caller for Cell {
     fn keys(&self) -> &[Box<str>] {
         &self.mark.keys
@@ -335,7 +354,7 @@ impl Caller for Cell {
 
     fn on_reply(self: Arc<Self>, node: usize, command: Command, reply: Reply, at: Option<Moment>) {
         if let Some(fence) = reply.vote.fence() {
-            self.engine.hints().note(self.key(), fence);
+            self.engine.hints().note_all(&self.mark.keys, fence);
         }
         self.feed_and(
             at,
@@ -374,7 +393,7 @@ impl Outbox for Post<'_> {
         } = command
         {
             let mut hints = self.cell.engine.hints();
-            hints.note(self.cell.key(), ballot.tombstone());
+            hints.note_all(&self.cell.mark.keys, ballot.tombstone());
         }
         let caller = Arc::clone(self.cell);
         self.cell

@@ -11,6 +11,7 @@ use tokio::sync::{Notify, oneshot};
 use tokio::time::Sleep;
 
 use super::cell::Cell;
+use super::queue::Queue;
 use super::watchdog::Watchdog;
 use crate::clock::Clock;
 use crate::node::glance::Glimpse;
@@ -34,6 +35,7 @@ pub(crate) struct Engine {
     clock: Arc<Clock>,
     entropy: Arc<Entropy>,
     hints: Mutex<Hints>,
+    queue: Arc<Queue>,
     runtime: Handle,
     watchdog: Arc<Watchdog>,
     ids: AtomicU64,
@@ -77,6 +79,7 @@ impl Engine {
             clock,
             entropy,
             hints: Mutex::default(),
+            queue: Arc::default(),
             runtime,
             watchdog: Arc::default(),
             ids: AtomicU64::new(0),
@@ -88,7 +91,7 @@ impl Engine {
         for (node, peer) in engine.nodes.iter().enumerate() {
             peer.node.start(Context {
                 node,
-                observer: Box::new(Told {
+                observer: Arc::new(Told {
                     engine: Arc::downgrade(&engine),
                     node,
                 }),
@@ -124,6 +127,10 @@ impl Engine {
     /// What has been heard of the ballots of others.
     pub(crate) fn hints(&self) -> MutexGuard<'_, Hints> {
         self.hints.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) const fn queue(&self) -> &Arc<Queue> {
+        &self.queue
     }
 
     pub(crate) fn watchdog(&self) -> &Watchdog {
@@ -354,15 +361,23 @@ impl Observer for Told {
 
     fn on_link(&self) {
         if let Some(engine) = self.engine.upgrade() {
+            if engine.link(self.node) == Link::Up {
+                // Whatever it would have told meanwhile was not told.
+                engine.queue.on_touched(self.node, None);
+            }
             engine.changed.notify_waiters();
         }
     }
 
-    fn on_touched(&self, _key: Option<&str>) {}
+    fn on_touched(&self, key: Option<&str>) {
+        if let Some(engine) = self.engine.upgrade() {
+            engine.queue.on_touched(self.node, key);
+        }
+    }
 
     fn is_busy(&self) -> bool {
         let engine = self.engine.upgrade();
-        engine.is_some_and(|engine| engine.unsettled() > 0)
+        engine.is_some_and(|engine| engine.unsettled() > 0 || !engine.queue.is_empty())
     }
 }
 

@@ -8,4 +8,5 @@
 pub(crate) mod attempt;
 pub(crate) mod cell;
 pub(crate) mod engine;
+pub(crate) mod queue;
 pub(crate) mod watchdog;

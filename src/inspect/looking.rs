@@ -14,6 +14,7 @@ use crate::node::redis::connection::CONNECT_TIMEOUT;
 use crate::quorum::majority::{Key, Majority, Seen, majority};
 use crate::quorum::validity::{self, Moment};
 use crate::quorum::vote::{NodeError, Unsent};
+use crate::resources::Resources;
 
 impl Redlock {
     /// Looks at the lock on `resource` on every node, for people and for monitoring: who has it, for
@@ -44,10 +45,10 @@ impl Redlock {
     /// ```
     pub async fn inspect(&self, resource: impl Into<String>) -> Inspection {
         let resource = resource.into();
-        let checked = self.config().key(&resource);
-        let checked = checked.and_then(|key| Ok((key, self.engine()?)));
-        let (key, engine) = match checked {
-            Ok(checked) => checked,
+        let wanted = Resources::one(&self.config().prefix, &resource);
+        let checked = self.config().check_resources(&wanted);
+        let engine = match checked.and_then(|()| self.engine()) {
+            Ok(engine) => engine,
             Err(problem) => {
                 return Inspection {
                     resource,
@@ -66,7 +67,7 @@ impl Redlock {
             let asked = if engine.is_closed() {
                 Err(Unsent::Closed)
             } else {
-                engine.look(node, &key)
+                engine.look(node, wanted.key())
             };
             answer(&engine, node, asked, limit)
         });

@@ -6,6 +6,9 @@ pub(crate) mod glance;
 #[cfg(feature = "testkit")]
 pub(crate) mod memory;
 pub(crate) mod redis;
+#[cfg(test)]
+#[cfg(feature = "testkit")]
+mod tests;
 pub(crate) mod vigil;
 
 use std::fmt;
@@ -58,7 +61,7 @@ pub(crate) trait Node: Send + Sync + fmt::Debug {
 pub(crate) struct Context {
     /// The node's place in the list.
     pub(crate) node: usize,
-    pub(crate) observer: Box<dyn Observer>,
+    pub(crate) observer: Arc<dyn Observer>,
     pub(crate) clock: Arc<Clock>,
     /// For the jitter of reconnects.
     pub(crate) entropy: Arc<Entropy>,
@@ -112,7 +115,8 @@ pub(crate) trait Observer: Send + Sync {
     /// The link has changed.
     fn on_link(&self);
     /// A key that was watched may have changed, and is watched no more; `None`: so may all keys.
-    /// A change that this connection made itself is not told.
+    /// A change that this connection made itself is not told, and ends the watch all the same. It may
+    /// come ahead of the reply to the acquire that watched.
     fn on_touched(&self, key: Option<&str>);
     /// Does the client hold or wait for any lock?
     fn is_busy(&self) -> bool;
@@ -157,6 +161,12 @@ impl Request {
         self.caller.as_ref().map_or(&[], |caller| caller.keys())
     }
 
+    /// Is its lock one of several keys at once?
+    pub(crate) fn is_for_set(&self) -> bool {
+        self.keys().len() > 1
+    }
+
+    /// The key of its lock; the first, if it is for a set.
     pub(crate) fn key(&self) -> &str {
         self.keys().first().map_or("", |key| key)
     }

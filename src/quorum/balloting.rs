@@ -43,7 +43,12 @@ impl Balloting {
 impl Hold {
     /// What orders this lock among those of its resource, once it is granted.
     pub(crate) fn fencing_token(&self) -> Option<FencingToken> {
-        self.balloting.current.map(Ballot::token)
+        let current = self.balloting.current?;
+        if bug!(TokenFromFencesHeard) {
+            let heard = Ballot::new(self.balloting.heard.saturating_add(1), current.memory());
+            return Some(heard.token());
+        }
+        Some(current.token())
     }
 
     fn opening_command(&self) -> Command {

@@ -137,6 +137,9 @@ impl Hold {
         }
         let current = self.extending.current.as_mut();
         let verdict = current.and_then(|extension| extension.round.on_vote(node, vote, error, now));
+        if bug!(HealBeforeProof) && matches!(vote, Vote::Held { .. }) {
+            self.heal(node, outbox);
+        }
         self.on_extension_verdict(verdict, now, outbox);
         self.heal_late(node, vote, outbox);
     }

@@ -80,6 +80,8 @@ pub(crate) struct Hold {
     pub(super) extending: Extending,
     pub(super) renewing: Renewing,
     pub(super) opening: Opening,
+    /// What is there is ours to remove: of a lock that is being attached, once it is handed out.
+    is_ours: bool,
     lost: Option<LossCause>,
     deleted: usize,
     timed_out: bool,
@@ -105,6 +107,7 @@ impl Hold {
             extending: Extending::new(round_timeout),
             renewing: Renewing::new(renewal, ttl, jitter),
             opening: Opening::Acquire,
+            is_ours: true,
             lost: None,
             deleted: 0,
             timed_out: false,
@@ -122,6 +125,7 @@ impl Hold {
     /// have the key.
     pub(crate) fn attach(&mut self, now: Moment, outbox: &mut dyn Outbox) {
         self.opening = Opening::Attach;
+        self.is_ours = bug!(DroppedAttachReleases);
         self.ledger.assume_everywhere();
         self.start(now, outbox);
     }
@@ -272,13 +276,17 @@ impl Hold {
                 self.ledger.on_acquire_reply(node, vote, carrier);
                 self.balloting.hear(vote);
                 // A vote for an earlier ballot does not count.
-                if ballot == self.balloting.current {
+                if ballot == self.balloting.current || bug!(FirstBallotCounts) {
                     let verdict = self.round.on_vote(node, vote, error, now);
                     self.on_verdict(verdict, now, outbox);
                 }
             }
             Command::Extend { number: 0, .. } => {
                 self.ledger.on_extension_reply(node, vote, carrier);
+                let vote = match vote {
+                    Vote::Held { .. } if bug!(AttachWithoutProof) => Vote::Granted,
+                    vote => vote,
+                };
                 let verdict = self.round.on_vote(node, vote, error, now);
                 self.on_verdict(verdict, now, outbox);
             }
@@ -346,20 +354,17 @@ impl Hold {
         let useful = self.loss(now).is_none()
             && validity::is_worth_having(self.round.valid_until(), self.round.ttl(), now);
         if verdict == Verdict::Won && !useful && !bug!(NoLastLook) {
-            self.give_up(LossCause::Expired, now, outbox);
+            self.end(LossCause::Expired, now, outbox);
             return Some(Verdict::TooLate);
         }
+        self.is_ours |= verdict == Verdict::Won;
         Some(verdict)
     }
 
     /// The request or the guard was dropped, or released.
     pub(crate) fn release(&mut self, cause: LossCause, now: Moment, outbox: &mut dyn Outbox) {
         self.check_loss(now, outbox);
-        if self.phase == Phase::Acquiring {
-            self.give_up(cause, now, outbox);
-        } else {
-            self.end(cause, now, outbox);
-        }
+        self.end(cause, now, outbox);
     }
 
     /// Lets go of a held lock without releasing it, and returns the ttl that it has; `None` if it
@@ -369,17 +374,11 @@ impl Hold {
         if self.phase != Phase::Held {
             return None;
         }
-        self.ledger.forget();
-        self.end(LossCause::Detached, now, outbox);
-        Some(self.renewing.ttl())
-    }
-
-    /// The opening has failed: what was set is removed, what was found is left alone.
-    fn give_up(&mut self, cause: LossCause, now: Moment, outbox: &mut dyn Outbox) {
-        if self.opening == Opening::Attach {
+        if !bug!(DetachReleases) {
             self.ledger.forget();
         }
-        self.end(cause, now, outbox);
+        self.end(LossCause::Detached, now, outbox);
+        Some(self.renewing.ttl())
     }
 
     pub(super) fn on_verdict(
@@ -410,7 +409,7 @@ impl Hold {
             if bug!(NoCleanup) {
                 self.ledger.forget();
             }
-            self.give_up(LossCause::Released, now, outbox);
+            self.end(LossCause::Released, now, outbox);
         }
         outbox.wake();
     }
@@ -438,6 +437,9 @@ impl Hold {
     fn end(&mut self, cause: LossCause, now: Moment, outbox: &mut dyn Outbox) {
         if self.is_releasing() {
             return;
+        }
+        if !self.is_ours {
+            self.ledger.forget();
         }
         self.lost = self.lost.or(Some(cause));
         self.phase = Phase::Releasing {

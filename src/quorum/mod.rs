@@ -59,6 +59,7 @@ pub(crate) mod sabotage;
 pub(crate) mod trust;
 pub(crate) mod validity;
 pub(crate) mod vote;
+pub(crate) mod waiting;
 
 #[cfg(test)]
 mod model;

@@ -63,7 +63,9 @@ pub(crate) fn rule(command: Command, owner: Owner, fence: u64) -> Option<Ruling>
             fence: None,
             ..yes(Change::None, fence)
         },
-        (Command::Acquire { .. }, Owner::Nobody | Owner::Us) if number <= fence => {
+        (Command::Acquire { .. }, Owner::Nobody | Owner::Us)
+            if number <= fence && !bug!(AnyBallotAccepted) =>
+        {
             no(Answer::Stale)
         }
         (Command::Acquire { ttl, .. }, Owner::Nobody | Owner::Us) => {

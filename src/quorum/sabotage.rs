@@ -41,8 +41,36 @@ pub enum Bug {
     TokenReused,
     /// The node deletes whatever stands under the key.
     ReleaseIgnoresToken,
+    /// A node's word that a watched key has changed is dropped.
+    WakeUpLost,
     /// What has settled is kept on the books.
     SettledKept,
+    /// A fencing token is one more than the largest fence heard of, not the attempt's own ballot.
+    TokenFromFencesHeard,
+    /// Votes for an attempt's first ballot count for its second.
+    FirstBallotCounts,
+    /// A node accepts any ballot.
+    AnyBallotAccepted,
+    /// The release of a fenced lock leaves no tombstone where something is unanswered.
+    NoTombstone,
+    /// A node that may have forgotten votes at once.
+    QuarantineOff,
+    /// A node that lacks the key is healed before a quorum has confirmed it.
+    HealBeforeProof,
+    /// An extension sets the key where it is missing.
+    ExtensionRecreates,
+    /// The release of one of several guards releases the lock.
+    ReleaseAtFirstDrop,
+    /// A nested acquisition asks the nodes, as if the owner did not hold the lock.
+    NestedAsksAgain,
+    /// Detaching removes the keys.
+    DetachReleases,
+    /// A lease is attached whether its key is there or not.
+    AttachWithoutProof,
+    /// Attaching that is dropped when it has just succeeded releases the lock.
+    DroppedAttachReleases,
+    /// `using` lets a section go on after the loss.
+    SectionOutlivesLoss,
 }
 
 thread_local! {

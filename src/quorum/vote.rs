@@ -12,7 +12,8 @@ pub enum Vote {
     Granted,
     /// Somebody else's key is there; to an extension or a release: ours is not.
     Held {
-        /// How long the other key still lives, as far as the node told: only to a fenced command.
+        /// How long the other key still lives, as far as the node told: only to a fenced command, or
+        /// to an acquire that waits. Zero: the lock is free by now.
         ttl: Option<Duration>,
         /// The largest ballot the node has accepted, as far as the node told: only to a fenced command.
         fence: Option<u64>,

@@ -1,8 +1,4 @@
 //! A process that stands still past the end of its lock, while another one has it.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "a process stands still in real time"
-)]
 
 use std::env;
 use std::io::{BufRead as _, BufReader, Lines, Write as _};

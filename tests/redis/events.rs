@@ -73,7 +73,7 @@ async fn reconnects(fleet: &Fleet, redlock: &Redlock) {
 fn what_is_denied_is_said_once() {
     heard(async |warnings| {
         let fleet = fleet(1);
-        let rules = "on >secret ~* +@all -info";
+        let rules = "on >secret ~* +@all -info -client|tracking";
         let mut words = vec!["ACL", "SETUSER", "locker"];
         words.extend(rules.split(' '));
         ask(&fleet[0], &words);
@@ -83,6 +83,7 @@ fn what_is_denied_is_said_once() {
             reconnects(&fleet, &redlock).await;
         }
         assert_eq!(warnings.count("node hides its restarts"), 1);
+        assert_eq!(warnings.count("node hides its releases"), 1);
         assert_eq!(warnings.count("node hides its marker"), 0);
 
         let rules = "on >secret ~locks:* +@all";
@@ -94,6 +95,11 @@ fn what_is_denied_is_said_once() {
             reconnects(&fleet, &redlock).await;
         }
         assert_eq!(warnings.count("node hides its marker"), 1);
+        assert_eq!(
+            warnings.count("node hides its releases"),
+            1,
+            "the first client"
+        );
     });
 }
 

@@ -33,8 +33,12 @@ mod pottery;
 #[cfg(test)]
 mod renewals;
 #[cfg(test)]
+mod sets;
+#[cfg(test)]
 #[path = "../support/mod.rs"]
 mod support;
 #[cfg(test)]
 #[cfg(feature = "tls-rustls")]
 mod tls;
+#[cfg(test)]
+mod waiting;

@@ -36,6 +36,19 @@ caught! {
     token_reused: TokenReused within 10;
     release_ignores_token: ReleaseIgnoresToken within 10;
     settled_kept: SettledKept within 10;
+    token_from_fences_heard: TokenFromFencesHeard within 10;
+    first_ballot_counts: FirstBallotCounts within 200;
+    any_ballot_accepted: AnyBallotAccepted within 50;
+    no_tombstone: NoTombstone within 200;
+    quarantine_off: QuarantineOff within 400;
+    heal_before_proof: HealBeforeProof within 100;
+    extension_recreates: ExtensionRecreates within 50;
+    release_at_first_drop: ReleaseAtFirstDrop within 20;
+    nested_asks_again: NestedAsksAgain within 20;
+    detach_releases: DetachReleases within 20;
+    attach_without_proof: AttachWithoutProof within 50;
+    dropped_attach_releases: DroppedAttachReleases within 50;
+    section_outlives_loss: SectionOutlivesLoss within 50;
 }
 
 fn check(bug: Bug, within: u64) {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use redlock_quorum::RestartGuard;
 use redlock_quorum::testkit::memory::CutFate;
 
 use crate::plan::{Class, Plan};
@@ -33,7 +34,8 @@ pub(crate) enum Fault {
     ClockBack,
 }
 
-/// How often, and in which class at the earliest.
+/// How often, and in which class at the earliest (where clients guard against restarts without
+/// data, those are of the class of crashes).
 const TABLE: [(u64, Fault, Class); 19] = [
     (4, Fault::Slow, Class::Minority),
     (4, Fault::RequestsLost, Class::Minority),
@@ -70,13 +72,23 @@ fn rank(class: Class) -> u8 {
     }
 }
 
+fn is_possible(plan: &Plan, fault: Fault, class: Class) -> bool {
+    let is_guarded = plan.trust.guard != RestartGuard::Off;
+    let class = match fault {
+        Fault::CrashedEmpty if is_guarded => Class::Minority,
+        _ => class,
+    };
+    let forgets = matches!(fault, Fault::CrashedEmpty | Fault::Flushed);
+    rank(class) <= rank(plan.class) && (plan.trust.forgets || !forgets)
+}
+
 /// Lets things go wrong until the world is healed.
 pub(crate) async fn run(world: Arc<World>) {
     let plan = &world.plan;
     let mut dice = world.fork_dice();
     let possible: Vec<(u64, Fault)> = TABLE
         .iter()
-        .filter(|(.., class)| rank(*class) <= rank(plan.class))
+        .filter(|&&(_, fault, class)| is_possible(plan, fault, class))
         .map(|&(weight, fault, _)| (weight, fault))
         .collect();
     let targets = targets(plan);

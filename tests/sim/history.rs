@@ -21,12 +21,31 @@ pub(crate) enum Patience {
     Forever,
 }
 
+/// Where a request's lock comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    Fresh,
+    /// The owner holds it already. `free`: it asks for no longer ttl.
+    Nested {
+        outer: Op,
+        free: bool,
+    },
+    /// It was detached from this hold.
+    Attached {
+        from: Op,
+    },
+}
+
 /// How a request for a lock failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
     Contended,
     NoQuorum,
     TooLate,
+    /// The lock to be attached was not there.
+    Gone,
+    /// The owner's lock was lost.
+    Lost,
     Closed,
     Other,
 }
@@ -46,6 +65,8 @@ pub(crate) enum LetGo {
     /// The release's future was dropped after one poll.
     ReleaseDropped,
     Drop,
+    /// Into a lease.
+    Detach,
     /// Never: the guard was forgotten.
     Leak,
 }
@@ -68,6 +89,7 @@ pub(crate) enum What {
     Asked {
         op: Op,
         incarnation: usize,
+        origin: Origin,
         resource: usize,
         ttl: Duration,
         patience: Patience,
@@ -75,10 +97,13 @@ pub(crate) enum What {
         /// Its lock is extended while it is held.
         renews: bool,
         max_hold: Option<Duration>,
+        fenced: bool,
     },
     Acquired {
         op: Op,
         token: String,
+        /// The fencing token.
+        fence: Option<u64>,
         valid_until: Duration,
         /// On how many servers the key was when the request returned.
         holders: usize,
@@ -132,6 +157,23 @@ pub(crate) enum What {
         holders: usize,
     },
     Unconfirmed {
+        op: Op,
+    },
+    /// The guard could not be detached: it was lost, or not the only one.
+    NotDetached {
+        op: Op,
+    },
+    /// The lease of a detached hold is about to be released, and how that ended.
+    Disown {
+        op: Op,
+    },
+    Disowned {
+        op: Op,
+        confirmed: bool,
+        holders: usize,
+    },
+    /// A section of `using` is still at work.
+    Worked {
         op: Op,
     },
     /// The guard's `lost()` resolved.
@@ -221,6 +263,7 @@ pub(crate) struct Execution {
     pub(crate) kind: CommandKind,
     pub(crate) key: String,
     pub(crate) token: String,
+    pub(crate) ballot: Option<u64>,
     pub(crate) vote: Vote,
     pub(crate) took_effect: bool,
 }
@@ -234,6 +277,7 @@ impl From<Executed> for Execution {
             kind: entry.kind,
             key: entry.key,
             token: entry.token,
+            ballot: entry.ballot,
             vote: entry.vote,
             took_effect: entry.took_effect,
         }

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use redlock_quorum::{ExtendError, Guard};
+use redlock_quorum::{ExtendError, FencingToken, Guard};
 use tokio::task::AbortHandle;
 
 use crate::dice::ms;
 use crate::history::{LetGo, Op, Unextended, What};
 use crate::pausable::Polls;
 use crate::plan::LONGEST_TTL;
-use crate::world::{Incarnation, World};
+use crate::world::{Detached, Incarnation, World};
 
 /// So long before the end of validity the nodes are looked at: before the guard counts as lost.
 const PROBE_BEFORE: Duration = ms(3);
@@ -19,7 +19,7 @@ const PROBE_BEFORE: Duration = ms(3);
 pub(crate) struct Holding {
     world: Arc<World>,
     client: usize,
-    op: Op,
+    pub(crate) op: Op,
     resource: usize,
     token: String,
     guard: Option<Guard>,
@@ -35,21 +35,7 @@ impl Holding {
         resource: usize,
         guard: Guard,
     ) -> Self {
-        let token = guard.token().as_str().to_owned();
-        let valid_until = world.history.since_start(guard.valid_until());
-        let acquired = What::Acquired {
-            op,
-            token: token.clone(),
-            valid_until,
-            holders: world.holders(resource, &token),
-        };
-        world.history.push(client, acquired);
-        let lost = incarnation.pause.on(guard.lost());
-        let history = world.history.clone();
-        tokio::spawn(async move {
-            let cause = lost.await;
-            history.push(client, What::Lost { op, cause });
-        });
+        let (token, valid_until) = announce(&world, client, incarnation, op, resource, &guard);
         let mut holding = Self {
             world,
             client,
@@ -145,6 +131,13 @@ impl Holding {
         let Some(guard) = self.guard.take() else {
             return;
         };
+        let (guard, how) = match how {
+            LetGo::Detach => match self.detach(guard) {
+                Some(guard) => (guard, LetGo::Drop),
+                None => return,
+            },
+            how => (guard, how),
+        };
         self.push(What::LetGo { op, how });
         if how == LetGo::Leak {
             // Not forgotten for good: a hundred thousand seeds would fill the memory.
@@ -156,7 +149,7 @@ impl Holding {
         }
         self.stop_probe();
         match how {
-            LetGo::Drop | LetGo::Leak => drop(guard),
+            LetGo::Drop | LetGo::Leak | LetGo::Detach => drop(guard),
             LetGo::ReleaseDropped => drop(Polls::at_most(1, guard.release()).await),
             LetGo::Release => match guard.release().await {
                 Ok(released) => self.push(What::Released {
@@ -167,6 +160,30 @@ impl Holding {
                 }),
                 Err(_) => self.push(What::Unconfirmed { op }),
             },
+        }
+    }
+
+    /// Hands the lock on to whoever comes first; gives back a guard that cannot be detached.
+    fn detach(&mut self, guard: Guard) -> Option<Guard> {
+        let op = self.op;
+        match guard.detach() {
+            Ok(lease) => {
+                let how = LetGo::Detach;
+                self.push(What::LetGo { op, how });
+                self.stop_probe();
+                let resource = self.resource;
+                self.world.detached(Detached {
+                    from: op,
+                    resource,
+                    token: self.token.clone(),
+                    lease,
+                });
+                None
+            }
+            Err(guard) => {
+                self.push(What::NotDetached { op });
+                Some(guard)
+            }
         }
     }
 
@@ -186,6 +203,35 @@ impl Drop for Holding {
             drop(guard);
         }
     }
+}
+
+/// Writes down that the lock is held, and watches for its loss. Returns its token, and until when it
+/// is valid.
+pub(crate) fn announce(
+    world: &World,
+    client: usize,
+    incarnation: &Incarnation,
+    op: Op,
+    resource: usize,
+    guard: &Guard,
+) -> (String, Duration) {
+    let token = guard.token().as_str().to_owned();
+    let valid_until = world.history.since_start(guard.valid_until());
+    let acquired = What::Acquired {
+        op,
+        token: token.clone(),
+        fence: guard.fencing_token().map(FencingToken::as_u64),
+        valid_until,
+        holders: world.holders(resource, &token),
+    };
+    world.history.push(client, acquired);
+    let lost = incarnation.pause.on(guard.lost());
+    let history = world.history.clone();
+    tokio::spawn(async move {
+        let cause = lost.await;
+        history.push(client, What::Lost { op, cause });
+    });
+    (token, valid_until)
 }
 
 /// An extension under way: writes down that it was dropped, unless it is done.

@@ -5,23 +5,38 @@ use std::time::Duration;
 
 use redlock_quorum::LossCause;
 
-use crate::history::{Execution, Failure, History, LetGo, Op, Patience, Phase, What};
+use crate::families::Families;
+use crate::history::{Execution, Failure, History, LetGo, Op, Origin, Patience, Phase, What};
 
 /// One request, and the hold that may have come of it.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     pub(crate) op: Op,
     pub(crate) incarnation: usize,
+    pub(crate) origin: Origin,
+    /// The request that first won the lock that this one is about.
+    pub(crate) root: Op,
+    /// The first request of this client for that lock: guards of one cell share all.
+    pub(crate) cell: Op,
     pub(crate) resource: usize,
     pub(crate) ttl: Duration,
     pub(crate) patience: Patience,
     pub(crate) round_timeout: Duration,
     pub(crate) renews: bool,
+    /// What renewals ask for, unless an extension has asked for another ttl: the first request's.
+    pub(crate) renewed_ttl: Duration,
     pub(crate) max_hold: Option<Duration>,
+    pub(crate) fenced: bool,
     pub(crate) asked: Duration,
     /// When it returned or was dropped, and how.
     pub(crate) ended: Option<(Duration, End)>,
     pub(crate) hold: Option<Hold>,
+}
+
+impl Request {
+    pub(crate) fn is_fresh(&self) -> bool {
+        self.origin == Origin::Fresh
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +49,7 @@ pub(crate) enum End {
 #[derive(Clone, Debug)]
 pub(crate) struct Hold {
     pub(crate) token: String,
+    pub(crate) fence: Option<u64>,
     pub(crate) acquired: Duration,
     /// The latest validity that the caller was told.
     pub(crate) valid_until: Duration,
@@ -43,17 +59,23 @@ pub(crate) struct Hold {
     pub(crate) longest_ttl: Duration,
     pub(crate) let_go: Option<(Duration, LetGo)>,
     pub(crate) lost: Option<(Duration, LossCause)>,
+    /// Detached, and then released by whoever had the lease, or attached it.
+    pub(crate) given_up: Option<Duration>,
 }
 
 impl Hold {
-    /// From its return until here the caller was right to believe that it held the lock.
+    /// From its return until here the caller was right to believe that it held the lock; or whoever
+    /// has its lease.
     pub(crate) fn certain_end(&self) -> Duration {
         let let_go = self
             .let_go
-            .filter(|&(_, how)| how != LetGo::Leak)
+            .filter(|&(_, how)| !matches!(how, LetGo::Leak | LetGo::Detach))
             .map(|(at, _)| at);
-        let lost = self.lost.map(|(at, _)| at);
-        [let_go, lost]
+        let lost = self
+            .lost
+            .filter(|&(_, cause)| cause != LossCause::Detached)
+            .map(|(at, _)| at);
+        [let_go, lost, self.given_up]
             .into_iter()
             .flatten()
             .fold(self.valid_until, Duration::min)
@@ -63,34 +85,53 @@ impl Hold {
 impl History {
     /// All requests, in the order of their numbers.
     pub(crate) fn requests(&self) -> Vec<Request> {
-        let mut requests = BTreeMap::new();
+        let mut requests: BTreeMap<Op, Request> = BTreeMap::new();
+        let mut families = Families::default();
         for event in &self.events {
             let at = event.at;
             if let &What::Asked {
                 op,
                 incarnation,
+                origin,
                 resource,
                 ttl,
                 patience,
                 round_timeout,
                 renews,
                 max_hold,
+                fenced,
             } = &event.what
             {
+                let (root, cell) = match origin {
+                    Origin::Fresh => (op, op),
+                    Origin::Nested { outer, .. } => (requests[&outer].root, requests[&outer].cell),
+                    Origin::Attached { from } => (requests[&from].root, op),
+                };
                 let request = Request {
                     op,
                     incarnation,
+                    origin,
+                    root,
+                    cell,
                     resource,
                     ttl,
                     patience,
                     round_timeout,
                     renews,
+                    renewed_ttl: requests.get(&cell).map_or(ttl, |first| first.ttl),
                     max_hold,
+                    fenced,
                     asked: at,
                     ended: None,
                     hold: None,
                 };
                 requests.insert(op, request);
+                if root != op {
+                    families.join(root, op);
+                }
+                if let Origin::Nested { free: false, .. } = origin {
+                    families.tell(&mut requests, op, at, &What::Extend { op, ttl });
+                }
                 continue;
             }
             let Some(request) = op_of(&event.what).and_then(|op| requests.get_mut(&op)) else {
@@ -98,17 +139,22 @@ impl History {
             };
             match &event.what {
                 What::Acquired {
-                    token, valid_until, ..
+                    token,
+                    fence,
+                    valid_until,
+                    ..
                 } => {
                     request.ended = Some((at, End::Acquired));
                     request.hold = Some(Hold {
                         token: token.clone(),
+                        fence: *fence,
                         acquired: at,
                         valid_until: *valid_until,
                         at_most_until: *valid_until,
                         longest_ttl: Duration::ZERO,
                         let_go: None,
                         lost: None,
+                        given_up: None,
                     });
                 }
                 What::Failed { failure, .. } => request.ended = Some((at, End::Failed(*failure))),
@@ -119,6 +165,8 @@ impl History {
                     }
                 }
             }
+            let op = request.op;
+            families.tell(&mut requests, op, at, &event.what);
         }
         requests.into_values().collect()
     }
@@ -190,9 +238,11 @@ impl History {
 }
 
 impl Hold {
-    fn see(&mut self, at: Duration, what: &What) {
+    pub(crate) fn see(&mut self, at: Duration, what: &What) {
         match *what {
-            What::Extended { valid_until, .. } | What::Looked { valid_until, .. } => {
+            What::Extended { valid_until, .. }
+            | What::Looked { valid_until, .. }
+            | What::Acquired { valid_until, .. } => {
                 self.valid_until = self.valid_until.max(valid_until);
                 self.at_most_until = self.at_most_until.max(valid_until);
             }
@@ -202,6 +252,7 @@ impl Hold {
                 self.longest_ttl = self.longest_ttl.max(ttl);
             }
             What::LetGo { how, .. } => self.let_go = Some((at, how)),
+            What::Disown { .. } => self.given_up = self.given_up.or(Some(at)),
             What::Lost { cause, .. } => self.lost = self.lost.or(Some((at, cause))),
             _ => {}
         }
@@ -220,6 +271,7 @@ fn op_of(what: &What) -> Option<Op> {
         | What::Looked { op, .. }
         | What::Holders { op, .. }
         | What::LetGo { op, .. }
+        | What::Disown { op }
         | What::Released { op, .. }
         | What::Unconfirmed { op }
         | What::Lost { op, .. } => Some(op),

@@ -17,6 +17,8 @@ mod callers;
 #[cfg(test)]
 mod dice;
 #[cfg(test)]
+mod families;
+#[cfg(test)]
 mod faults;
 #[cfg(test)]
 mod history;
@@ -27,6 +29,10 @@ mod holds;
 #[cfg(test)]
 mod invariants;
 #[cfg(test)]
+mod leases;
+#[cfg(test)]
+mod nesting;
+#[cfg(test)]
 mod pausable;
 #[cfg(test)]
 mod plan;
@@ -35,10 +41,14 @@ mod run;
 #[cfg(test)]
 mod scenarios;
 #[cfg(test)]
+mod sections;
+#[cfg(test)]
 mod strike;
 #[cfg(test)]
 mod suite;
 #[cfg(test)]
 mod timeline;
+#[cfg(test)]
+mod trust;
 #[cfg(test)]
 mod world;

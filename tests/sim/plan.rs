@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::dice::{Dice, ms};
+use crate::trust::Trust;
 
 /// What may go wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,9 +12,11 @@ pub(crate) enum Class {
     Calm,
     /// Fewer than half of the servers and the links to them misbehave in any way of the first class.
     Minority,
-    /// Crashes, pauses, delays, losses, cuts, restarts with data, clocks within the bound.
+    /// Crashes, pauses, delays, losses, cuts, restarts with data, or under guard without; clocks
+    /// within the bound.
     First,
-    /// Also restarts without data, vanishing keys and clock jumps, which may break exclusion.
+    /// Also flushes, vanishing keys, clock jumps, and restarts without data where nobody guards
+    /// against them: these may break exclusion.
     Second,
 }
 
@@ -43,6 +46,7 @@ pub(crate) struct Plan {
     pub(crate) victims: usize,
     /// The callers drop whatever they do at the moment of healing.
     pub(crate) abrupt_end: bool,
+    pub(crate) trust: Trust,
 }
 
 /// The longest ttl that anybody asks for.
@@ -82,21 +86,24 @@ impl Plan {
             .collect();
         let some_deny = dice.chance(40);
         let fault_gap = dice.pick(&[300, 1000, 3000]);
+        let resources = dice.weighed(&[(3, 1), (3, 2), (1, 3), (1, 4)]);
+        let trust = Trust::new(&mut dice.fork(), class, resources);
+        let ttl = ms(dice.weighed(&[
+            (1, 100),
+            (2, 300),
+            (3, 1000),
+            (3, 3000),
+            (3, 6000),
+            (2, 10_000),
+        ]));
         Self {
             seed,
             class,
             servers,
             clients,
             workers,
-            resources: dice.weighed(&[(3, 1), (3, 2), (1, 3), (1, 4)]),
-            ttl: ms(dice.weighed(&[
-                (1, 100),
-                (2, 300),
-                (3, 1000),
-                (3, 3000),
-                (3, 6000),
-                (2, 10_000),
-            ])),
+            resources,
+            ttl: ttl.min(trust.max_ttl),
             latency: match class {
                 Class::Calm | Class::Minority => dice.weighed(&[(1, 0), (2, 2), (2, 10)]),
                 Class::First | Class::Second => {
@@ -110,6 +117,7 @@ impl Plan {
             denies_kill: (0..servers).map(|_| some_deny && dice.chance(60)).collect(),
             victims: servers.saturating_sub(1) / 2,
             abrupt_end: dice.chance(50),
+            trust,
         }
     }
 

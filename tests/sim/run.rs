@@ -114,7 +114,8 @@ fn stuck(world: &World, what: &str) {
 fn look(world: &World, at: Phase) {
     phase(world, at);
     for (number, server) in world.servers.iter().enumerate() {
-        for key in server.keys() {
+        let locks = server.keys().into_iter();
+        for key in locks.filter(|key| !key.starts_with("redlock-quorum:")) {
             let token = server.get(&key).unwrap_or_default();
             let server = number;
             world.history.push(None, What::Left { server, key, token });

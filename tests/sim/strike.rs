@@ -5,14 +5,17 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use redlock_quorum::Refusal;
 use redlock_quorum::testkit::memory::{CutFate, Effect, MemoryLink, Restart};
+use redlock_quorum::{Refusal, RestartGuard};
 
 use crate::dice::{Dice, ms};
 use crate::faults::{Fault, STRAGGLES};
 use crate::history::What;
-use crate::plan::Plan;
+use crate::plan::{Class, Plan};
 use crate::world::{World, set_latency};
+
+/// Where servers keep what they remember of themselves.
+const MARKER: &str = "redlock-quorum:node";
 
 /// One fault, with those whom it strikes.
 pub(crate) struct Strike {
@@ -118,7 +121,8 @@ impl Strike {
                 });
             }
             Fault::Crashed => self.crash(Restart::KeepData),
-            Fault::CrashedEmpty => self.crash(Restart::Empty),
+            Fault::CrashedEmpty if self.all_may_forget() => self.crash(Restart::Empty),
+            Fault::CrashedEmpty => self.crash(Restart::KeepData),
             Fault::Refusing => {
                 let refusal = self
                     .dice
@@ -202,6 +206,17 @@ impl Strike {
                 }
             });
         }
+    }
+
+    /// A fleet without any marker looks new to a client that has never seen it: `Observed` bears the
+    /// loss of all data but the last server's. That is no limit in the second class.
+    fn all_may_forget(&self) -> bool {
+        let world = &self.world;
+        let last = world.servers.len() - 1;
+        let is_founded = || world.servers[last].get(MARKER).is_some();
+        world.plan.class == Class::Second
+            || world.plan.trust.guard == RestartGuard::Strict
+            || (self.server != last && is_founded())
     }
 
     fn crash(self, how: Restart) {

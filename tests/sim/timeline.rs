@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use crate::history::{Event, Execution, History, What};
+use crate::history::{Event, Execution, History, Origin, What};
 
 /// All lines, in the order of time: what the callers saw, what went wrong, what servers executed.
 pub(crate) fn lines(history: &History) -> Vec<String> {
@@ -51,8 +51,10 @@ fn executed(server: usize, entry: &Execution) -> String {
         (true, redlock_quorum::Vote::Unknown) => ", applied",
         _ => "",
     };
+    let ballot = entry.ballot;
+    let ballot = ballot.map_or_else(String::new, |ballot| format!(" ({ballot})"));
     format!(
-        "  server {server}  <- link {}: {:?} {} {}: {}{applied}",
+        "  server {server}  <- link {}: {:?} {} {}{ballot}: {}{applied}",
         entry.incarnation,
         entry.kind,
         entry.key,
@@ -80,6 +82,8 @@ fn line(event: &Event) -> String {
             patience,
             renews,
             max_hold,
+            origin,
+            fenced,
             ..
         } => {
             let keep = match (renews, max_hold) {
@@ -87,22 +91,31 @@ fn line(event: &Event) -> String {
                 (true, None) => "renewed".to_owned(),
                 (true, Some(limit)) => format!("renewed for {limit:?}"),
             };
+            let origin = match origin {
+                Origin::Fresh => String::new(),
+                shared => format!(", {shared:?}"),
+            };
+            let fenced = if *fenced { ", fenced" } else { "" };
             write!(
                 line,
-                "#{op} asks for r{resource}, ttl {ttl:?}, {patience:?}, {keep}"
+                "#{op} asks for r{resource}, ttl {ttl:?}, {patience:?}, {keep}{fenced}{origin}"
             )
         }
         What::Acquired {
             op,
             token,
+            fence,
             valid_until,
             holders,
-        } => write!(
-            line,
-            "#{op} HOLDS {} until {:.3}, the key is on {holders}",
-            short(token),
-            s(valid_until)
-        ),
+        } => {
+            let fence = fence.map_or_else(String::new, |fence| format!(" ({fence})"));
+            write!(
+                line,
+                "#{op} HOLDS {}{fence} until {:.3}, the key is on {holders}",
+                short(token),
+                s(valid_until)
+            )
+        }
         What::Failed { op, text, .. } => write!(line, "#{op} failed: {text}"),
         What::Abandoned { op } => write!(line, "#{op} dropped the request"),
         What::Extend { op, ttl } => write!(line, "#{op} extends by {ttl:?}"),

@@ -1,11 +1,14 @@
 //! The servers of a seed, its clients, and the networks between them.
 
+use std::collections::VecDeque;
+use std::future::{Future as _, IntoFuture as _};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use redlock_quorum::testkit::memory::{HeldConnection, Latency, MemoryLink, MemoryServer, Restart};
-use redlock_quorum::{Guard, Redlock, RestartGuard};
+use redlock_quorum::{Guard, Lease, Redlock};
 
 use crate::dice::{Dice, ms};
 use crate::history::{Op, Recorder, What};
@@ -28,6 +31,15 @@ pub(crate) struct Incarnation {
     pub(crate) closed: Arc<AtomicBool>,
 }
 
+/// A lock on its way to another holder.
+#[derive(Clone)]
+pub(crate) struct Detached {
+    pub(crate) from: Op,
+    pub(crate) resource: usize,
+    pub(crate) token: String,
+    pub(crate) lease: Lease,
+}
+
 pub(crate) struct World {
     pub(crate) plan: Plan,
     pub(crate) history: Recorder,
@@ -45,6 +57,7 @@ pub(crate) struct World {
     pub(crate) stop: Stop,
     /// Guards that nobody will ever look at again.
     pub(crate) leaked: Mutex<Vec<Guard>>,
+    leases: Mutex<VecDeque<Detached>>,
     /// Until when what was leaked or ended may stay.
     leaked_until: Mutex<Duration>,
     dice: Mutex<Dice>,
@@ -59,7 +72,11 @@ impl World {
             .iter()
             .zip(&plan.denies_kill)
             .map(|(&rate, &denies)| {
-                let server = MemoryServer::new(dice.next());
+                let server = if plan.trust.founded {
+                    MemoryServer::new(dice.next())
+                } else {
+                    MemoryServer::unfounded(dice.next())
+                };
                 server.set_clock_rate(rate);
                 server.deny_client_kill(denies);
                 server.keep_log(true);
@@ -79,6 +96,7 @@ impl World {
             healed: AtomicBool::new(false),
             stop: Stop::default(),
             leaked: Mutex::default(),
+            leases: Mutex::default(),
             leaked_until: Mutex::default(),
             dice: Mutex::new(dice),
             plan,
@@ -102,14 +120,17 @@ impl World {
             };
             set_latency(link, &mut dice, longest);
         }
+        let trust = &self.plan.trust;
         let redlock = Redlock::builder()
             .memory_nodes(links.iter().cloned())
             .seed(dice.next())
             .ttl(self.plan.ttl)
-            // Without a guard restarted servers vote at once: the second class shows what that costs.
-            .restart_guard(RestartGuard::Off)
+            .max_ttl(trust.max_ttl)
+            .restart_guard(trust.guard)
+            .wall_clock(trust.wall_clock(&mut dice, self.history.now()))
             .build()
             .expect("the settings are sound");
+        start(&redlock);
         let incarnation = Incarnation {
             number,
             redlock,
@@ -185,6 +206,16 @@ impl World {
         *self.leaked_until.lock().unwrap()
     }
 
+    /// Somebody may attach it, or it expires.
+    pub(crate) fn detached(&self, detached: Detached) {
+        self.leaks_until(self.history.now() + LONGEST_TTL);
+        self.leases.lock().unwrap().push_back(detached);
+    }
+
+    pub(crate) fn next_lease(&self) -> Option<Detached> {
+        self.leases.lock().unwrap().pop_front()
+    }
+
     /// On how many servers the key bears the token.
     pub(crate) fn holders(&self, resource: usize, token: &str) -> usize {
         let key = Plan::key(resource);
@@ -211,6 +242,10 @@ impl World {
         self.healed.store(true, Ordering::Relaxed);
         for held in self.held.lock().unwrap().drain(..) {
             held.deliver();
+        }
+        if self.leaked_until() > Duration::ZERO {
+            // A detached lock's acquire may have been among it.
+            self.leaks_until(self.history.now() + LONGEST_TTL);
         }
         for server in &self.servers {
             server.set_replica(false);
@@ -246,6 +281,13 @@ impl World {
             }
         }
     }
+}
+
+/// Starts a client's engine, and with it its wall clock. Nothing is sent: no node is connected yet.
+fn start(redlock: &Redlock) {
+    let request = std::pin::pin!(redlock.try_acquire("r0").into_future());
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(request.poll(&mut context).is_pending());
 }
 
 /// Latencies of a link, up to the longest one.

@@ -60,6 +60,8 @@ struct Live {
     connection: Connection,
     /// When the older connections count as finished without the server's word.
     finish_at: Option<Moment>,
+    /// It tells when a key changes that was watched.
+    tells: bool,
 }
 
 /// Why there is no connection: the reason, and what went wrong.
@@ -129,7 +131,7 @@ impl Driver {
         }
         let asked_at = self.context.clock.now();
         connection.send(pipe::Request::Introduce);
-        let Reply::Identity(identity) = connection.receive().await else {
+        let Reply::Identity(identity) = self.reply(&mut connection).await else {
             return Err(failure("connection reset"));
         };
         let first_reply = self.context.clock.now();
@@ -143,6 +145,7 @@ impl Driver {
             client_id,
             run_id,
             look,
+            tells,
             ..
         } = identity;
         let now = self.context.clock.now();
@@ -157,6 +160,7 @@ impl Driver {
             id,
             connection,
             finish_at: (!confirmed).then(|| first_reply.after(FINISH_AFTER)),
+            tells,
         })
     }
 
@@ -178,7 +182,7 @@ impl Driver {
         }
         let mut confirmed = true;
         for _ in &old {
-            let reply = connection.receive().await;
+            let reply = self.reply(connection).await;
             if !matches!(reply, Reply::Killed | Reply::KillDenied) {
                 return Err(failure("connection reset"));
             }
@@ -233,7 +237,9 @@ impl Driver {
             id,
             mut connection,
             mut finish_at,
+            tells,
         } = live;
+        self.gate.set_tells(tells);
         self.up();
         self.context.observer.on_news(News::Up);
         let mut breaker = Breaker::default();
@@ -304,8 +310,9 @@ impl Driver {
         }
         connection.send(pipe::Request::Command {
             command: request.command(),
-            key: request.key().into(),
+            keys: request.keys().into(),
             token: request.token().into(),
+            watches: request.watches(),
         });
         breaker.on_written(self.context.clock.now());
         self.unanswered.push_back(request);

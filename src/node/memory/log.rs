@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::quorum::ballot::Ballot;
 use crate::quorum::hold::Command;
 use crate::quorum::vote::Vote;
 
@@ -43,10 +44,14 @@ pub struct Executed {
     pub link: usize,
     /// What was asked for.
     pub kind: CommandKind,
-    /// The key of the lock.
+    /// The key of the lock; the first, if it has several.
     pub key: String,
+    /// All keys of the lock, sorted.
+    pub keys: Vec<String>,
     /// The token that came with it.
     pub token: String,
+    /// The ballot that came with it, if the lock is fenced.
+    pub ballot: Option<u64>,
     /// What was answered.
     pub vote: Vote,
     /// Whether it changed the key, which with an error the answer does not tell.
@@ -58,7 +63,7 @@ impl Executed {
         at: Duration,
         link: usize,
         command: Command,
-        key: &str,
+        keys: &[Box<str>],
         token: &str,
         vote: Vote,
         applied: Option<Vote>,
@@ -74,8 +79,10 @@ impl Executed {
             at,
             link,
             kind,
-            key: key.into(),
+            key: keys.first().map_or_else(String::new, ToString::to_string),
+            keys: keys.iter().map(ToString::to_string).collect(),
             token: token.into(),
+            ballot: command.ballot().map(Ballot::number),
             vote,
             took_effect,
         }

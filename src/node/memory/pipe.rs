@@ -67,8 +67,10 @@ pub(super) enum Request {
     Glance(Box<str>),
     Command {
         command: Command,
-        key: Box<str>,
+        /// Of the lock: one, or those of a set.
+        keys: Box<[Box<str>]>,
         token: Box<str>,
+        watches: bool,
     },
     Close,
 }
@@ -85,6 +87,8 @@ pub(super) enum Reply {
     Marker(Look),
     Seen(Seen),
     Vote(Vote, Option<Arc<str>>),
+    /// Not a reply: a watched key has changed, or all may have.
+    Touched(Option<Box<str>>),
     Reset,
 }
 
@@ -97,6 +101,8 @@ pub(super) struct Identity {
     pub(super) client_id: u64,
     pub(super) is_replica: bool,
     pub(super) is_cluster: bool,
+    /// This connection is told when a key changes that it watches.
+    pub(super) tells: bool,
 }
 
 /// When a message arrives, and which comes first of those that arrive together.

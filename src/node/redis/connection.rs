@@ -4,12 +4,13 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client, PushInfo, PushKind, RedisError};
-use tokio::sync::{Notify, mpsc};
+use redis::{AsyncConnectionConfig, Client, RedisError};
+use tokio::sync::mpsc;
 
 use super::handshake::{self, Facts};
 use super::ladder::Ladder;
 use super::marker::Marking;
+use super::pushes::Pushes;
 use crate::node::gate::{Gate, MAX_UNANSWERED};
 use crate::node::glance::Glance;
 use crate::node::vigil::Vigil;
@@ -51,6 +52,7 @@ pub(super) struct Driver {
 pub(super) struct Said {
     info: bool,
     marker: bool,
+    releases: bool,
     transactions: bool,
     differs: Option<String>,
 }
@@ -68,11 +70,12 @@ pub(super) struct Carried {
 pub(super) struct Live {
     pub(super) id: ConnectionId,
     pub(super) connection: MultiplexedConnection,
-    /// Told when the server closes it, also when no request is out.
-    pub(super) closed: Arc<Notify>,
+    pub(super) pushes: Arc<Pushes>,
     /// When the older connections count as finished without the server's word.
     pub(super) finish_at: Option<Moment>,
     pub(super) ladder: Ladder,
+    /// It tells when a key changes that was watched.
+    pub(super) tells: bool,
 }
 
 enum Failure {
@@ -140,19 +143,13 @@ impl Driver {
     }
 
     async fn connect(&mut self) -> Result<Live, Failure> {
-        let closed = Arc::new(Notify::new());
-        let told = Arc::clone(&closed);
+        let pushes = Arc::new(Pushes::default());
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(CONNECT_TIMEOUT))
             // Our own deadlines decide; a command that is out stays out.
             .set_response_timeout(None)
             .set_pipeline_buffer_size(MAX_UNANSWERED)
-            .set_push_sender(move |push: PushInfo| -> Result<(), ()> {
-                if push.kind == PushKind::Disconnection {
-                    told.notify_one();
-                }
-                Ok(())
-            });
+            .set_push_sender(pushes.receiver(Arc::clone(&self.context.observer)));
         let client = self.client.clone();
         let marking = &self.marking;
         let asked_at = self.context.clock.now();
@@ -193,9 +190,10 @@ impl Driver {
         Ok(Live {
             id,
             connection,
-            closed,
+            pushes,
             finish_at,
             ladder,
+            tells: facts.tells,
         })
     }
 
@@ -283,6 +281,14 @@ impl Driver {
     pub(super) fn up(&self) {
         let (link, reason) = self.vigil.link(self.context.clock.now());
         self.link(link, reason);
+    }
+
+    /// From now on the present connection tells when a watched key changes, or it does not.
+    pub(super) fn tells(&mut self, tells: bool) {
+        self.gate.set_tells(tells);
+        if !tells && !std::mem::replace(&mut self.said.releases, true) {
+            telemetry::node_does_not_tell(&self.name);
+        }
     }
 
     pub(super) fn link(&self, link: Link, error: Option<String>) {

@@ -7,8 +7,15 @@ mod glancing;
 mod handshake;
 mod ladder;
 pub(crate) mod marker;
+mod outgoing;
+mod pushes;
+mod scripts;
 mod serve;
+mod sets;
+#[cfg(test)]
+mod stub;
 mod transaction;
+mod watching;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -105,6 +105,7 @@ impl Entry {
     ) {
         let unanswered = self.pending > 0 || self.straggler.is_some() || self.inherited;
         let (release, is_final) = match ballot {
+            Some(_) if unanswered && bug!(NoTombstone) => (Command::Release, true),
             Some(ballot) if unanswered => (Command::Tombstone { ballot }, true),
             Some(_) | None => (Command::Release, false),
         };

@@ -12,7 +12,8 @@ use std::time::Duration;
 use redlock_quorum::testkit::memory::CommandKind;
 
 use super::{Invariant, Violation};
-use crate::history::{Event, Execution, History, Op, What};
+use crate::history::{Event, Execution, History, Op, Origin, What};
+use crate::holds::Request;
 use crate::plan::drift;
 
 pub(crate) fn check(history: &History) -> Vec<Violation> {
@@ -27,7 +28,15 @@ pub(crate) fn check(history: &History) -> Vec<Violation> {
         let (op, ttl, until, kind) = match *what {
             What::Acquired {
                 op, valid_until, ..
-            } => (op, None, valid_until, CommandKind::Acquire),
+            } => {
+                let is_fresh = |op| requests.get(op).is_some_and(Request::is_fresh);
+                let kind = if is_fresh(&op) {
+                    CommandKind::Acquire
+                } else {
+                    CommandKind::Extend
+                };
+                (op, None, valid_until, kind)
+            }
             What::Extended {
                 op,
                 ttl,
@@ -36,8 +45,17 @@ pub(crate) fn check(history: &History) -> Vec<Violation> {
             What::Looked {
                 op, valid_until, ..
             } => (op, None, valid_until, CommandKind::Extend),
-            What::ExtendAbandoned { op, ttl } => {
-                asked.entry(op).or_default().push(ttl);
+            // A nested request that asks for more extends the lock.
+            What::ExtendAbandoned { op, ttl }
+            | What::Asked {
+                op,
+                ttl,
+                origin: Origin::Nested { .. },
+                ..
+            } => {
+                if let Some(request) = requests.get(&op) {
+                    asked.entry(request.cell).or_default().push(ttl);
+                }
                 continue;
             }
             _ => continue,
@@ -48,16 +66,18 @@ pub(crate) fn check(history: &History) -> Vec<Violation> {
         else {
             continue;
         };
+        let cell = request.cell;
         // What does not last longer than before was free.
-        let before = paid.insert(op, until);
+        let before = paid.get(&cell).copied();
         if before.is_some_and(|before| until <= before) {
             continue;
         }
+        paid.insert(cell, until);
         let ttls = match kind {
             CommandKind::Acquire => vec![request.ttl],
             _ => {
-                let renewal = request.renews.then_some(request.ttl);
-                let asked = asked.entry(op).or_default();
+                let renewal = request.renews.then_some(request.renewed_ttl);
+                let asked = asked.entry(cell).or_default();
                 asked.extend(ttl);
                 asked.iter().copied().chain(renewal).collect()
             }

@@ -1,24 +1,31 @@
 //! A token belongs to one attempt: it comes from one client, for one key, no node is asked for it
-//! twice, and no two holds bear it.
+//! twice (with one ballot), and no two locks bear it. Only with a lease does it go to other clients.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use redlock_quorum::testkit::memory::CommandKind;
 
 use super::{Invariant, Violation};
-use crate::history::History;
+use crate::history::{History, LetGo};
 use crate::timeline::short;
 
 pub(crate) fn check(history: &History) -> Vec<Violation> {
     let mut violations = Vec::new();
+    let holds = history.holds();
+    let travelled: BTreeSet<&str> = holds
+        .iter()
+        .filter(|(_, hold)| matches!(hold.let_go, Some((_, LetGo::Detach))))
+        .map(|(_, hold)| hold.token.as_str())
+        .collect();
     let mut owners: BTreeMap<&str, (usize, &str)> = BTreeMap::new();
     for (server, log) in history.servers.iter().enumerate() {
         let mut asked = BTreeSet::new();
         for entry in log {
-            let owner = (entry.incarnation, entry.key.as_str());
-            let twice = entry.kind == CommandKind::Acquire && !asked.insert(entry.token.as_str());
-            let known = *owners.entry(&entry.token).or_insert(owner);
-            if twice || known != owner {
+            let (token, key) = (entry.token.as_str(), entry.key.as_str());
+            let twice = entry.kind == CommandKind::Acquire && !asked.insert((token, entry.ballot));
+            let &mut (first, locks) = owners.entry(token).or_insert((entry.incarnation, key));
+            let is_stolen = first != entry.incarnation && !travelled.contains(token);
+            if twice || locks != key || is_stolen {
                 let token = short(&entry.token);
                 let what = format!("server {server}: the token {token} has been used before");
                 violations
@@ -27,13 +34,13 @@ pub(crate) fn check(history: &History) -> Vec<Violation> {
         }
     }
     let mut held = BTreeMap::new();
-    for (request, hold) in history.holds() {
-        if let Some(other) = held.insert(hold.token.clone(), request.op) {
-            let what = format!("#{other} and #{} bear one token", request.op);
-            violations.push(
-                Violation::new(Invariant::FreshTokens, hold.acquired, what)
-                    .of(&[other, request.op]),
-            );
+    for (request, hold) in &holds {
+        let (op, root) = (request.op, request.root);
+        let roots = *held.entry(hold.token.as_str()).or_insert(root);
+        if roots != root {
+            let what = format!("#{roots} and #{op} bear one token");
+            violations
+                .push(Violation::new(Invariant::FreshTokens, hold.acquired, what).of(&[roots, op]));
         }
     }
     violations

@@ -3,16 +3,22 @@
 mod acquire_ends_by_deadline;
 mod bought_by_a_quorum;
 mod debts_and_memory_bounded;
+mod fenced_release_is_final;
 mod fresh_tokens;
+mod heals_are_earned;
 mod lease_is_fresh;
+mod leases_travel;
 mod loss_not_late;
 mod mutual_exclusion;
+mod nested_is_free;
 mod no_false_loss;
 mod no_orphan_after_settling;
 mod no_outage_without_faults;
 mod release_is_honest;
 mod release_only_own;
+mod sections_end_with_the_lock;
 mod serves_after_healing;
+mod tokens_grow;
 mod validity_covers_hold;
 
 #[cfg(test)]
@@ -29,16 +35,22 @@ pub(crate) enum Invariant {
     AcquireEndsByDeadline,
     BoughtByAQuorum,
     DebtsAndMemoryBounded,
+    FencedReleaseIsFinal,
     FreshTokens,
+    HealsAreEarned,
     LeaseIsFresh,
+    LeasesTravel,
     LossNotLate,
     MutualExclusion,
+    NestedIsFree,
     NoFalseLoss,
     NoOrphanAfterSettling,
     NoOutageWithoutFaults,
     ReleaseIsHonest,
     ReleaseOnlyOwn,
+    SectionsEndWithTheLock,
     ServesAfterHealing,
+    TokensGrow,
     ValidityCoversHold,
 }
 
@@ -91,7 +103,7 @@ impl fmt::Display for Violation {
 /// A checker: what it finds in a history.
 type Checker = fn(&History) -> Vec<Violation>;
 
-const CHECKERS: [Checker; 14] = [
+const CHECKERS: [Checker; 20] = [
     mutual_exclusion::check,
     validity_covers_hold::check,
     bought_by_a_quorum::check,
@@ -105,6 +117,12 @@ const CHECKERS: [Checker; 14] = [
     no_outage_without_faults::check,
     no_orphan_after_settling::check,
     serves_after_healing::check,
+    tokens_grow::check,
+    nested_is_free::check,
+    leases_travel::check,
+    sections_end_with_the_lock::check,
+    fenced_release_is_final::check,
+    heals_are_earned::check,
     debts_and_memory_bounded::check,
 ];
 

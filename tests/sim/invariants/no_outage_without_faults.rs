@@ -2,7 +2,9 @@
 //! them work, a request fails only because somebody else is in the way.
 //!
 //! Checked where fewer than half of the servers may misbehave, after the first second, in which
-//! connections are made.
+//! connections are made; and after the first quarantine, if the servers are new.
+
+use std::time::Duration;
 
 use super::{Invariant, Violation};
 use crate::dice::ms;
@@ -15,11 +17,19 @@ pub(crate) fn check(history: &History) -> Vec<Violation> {
         Class::Calm | Class::Minority => {}
         Class::First | Class::Second => return Vec::new(),
     }
+    let trust = &history.plan.trust;
+    let since = if trust.founded {
+        Duration::ZERO
+    } else {
+        // A second to connect, one for the second look, and one to see that it is over.
+        trust.quarantine() + ms(3000)
+    };
     let mut violations = Vec::new();
     for request in history.requests() {
         if let Some((at, End::Failed(failure @ (Failure::NoQuorum | Failure::TooLate)))) =
             request.ended
             && !is_too_short(&request)
+            && request.asked >= since
         {
             let what = format!(
                 "#{} failed with {failure:?}, and a majority works",

@@ -8,15 +8,17 @@ use std::collections::BTreeMap;
 use redlock_quorum::testkit::memory::CommandKind;
 
 use super::{Invariant, Violation};
-use crate::history::History;
+use crate::history::{History, Op};
+use crate::holds::Hold;
 use crate::timeline::short;
 
 pub(crate) fn check(history: &History) -> Vec<Violation> {
     let holds = history.holds();
-    let by_token: BTreeMap<&str, _> = holds
-        .iter()
-        .map(|(request, hold)| (hold.token.as_str(), (request.op, hold)))
-        .collect();
+    let mut by_token: BTreeMap<&str, Vec<(Op, &Hold)>> = BTreeMap::new();
+    for (request, hold) in &holds {
+        let holds = by_token.entry(hold.token.as_str()).or_default();
+        holds.push((request.op, hold));
+    }
     let mut violations = Vec::new();
     for (server, log) in history.servers.iter().enumerate() {
         let mut stands: BTreeMap<&str, &str> = BTreeMap::new();
@@ -40,10 +42,9 @@ pub(crate) fn check(history: &History) -> Vec<Violation> {
                         .about(other),
                 );
             }
-            if let Some((op, hold)) = by_token.get(token)
-                && entry.at > hold.acquired
-                && entry.at < hold.certain_end()
-            {
+            let is_held = |hold: &Hold| entry.at > hold.acquired && entry.at < hold.certain_end();
+            let holds = by_token.get(token).into_iter().flatten();
+            if let Some((op, _)) = holds.filter(|(_, hold)| is_held(hold)).next() {
                 let what = format!("server {server}: #{op} was released while it was held");
                 violations.push(
                     Violation::new(Invariant::ReleaseOnlyOwn, entry.at, what)

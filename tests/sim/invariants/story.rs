@@ -3,12 +3,15 @@
 use std::time::Duration;
 
 use redlock_quorum::testkit::memory::CommandKind;
-use redlock_quorum::{LossCause, Vote};
+use redlock_quorum::{LossCause, RestartGuard, Vote};
 
 use super::Violation;
 use crate::dice::ms;
-use crate::history::{Event, Execution, Failure, History, LetGo, Op, Patience, Phase, What};
+use crate::history::{
+    Event, Execution, Failure, History, LetGo, Op, Origin, Patience, Phase, What,
+};
 use crate::plan::{Class, Plan};
+use crate::trust::{Fenced, Trust};
 
 pub(crate) const TTL: Duration = ms(1000);
 
@@ -24,6 +27,15 @@ impl Story {
             clients: 4,
             ..Plan::new(0)
         };
+        let trust = Trust {
+            guard: RestartGuard::Off,
+            max_ttl: ms(10_000),
+            founded: true,
+            forgets: class == Class::Second,
+            skew: Duration::ZERO,
+            fenced: vec![Fenced::All; 4],
+        };
+        let plan = Plan { trust, ..plan };
         Self(History {
             plan,
             events: Vec::new(),
@@ -42,15 +54,21 @@ impl Story {
     }
 
     pub(crate) fn asks(self, op: Op, at: u64, patience: Patience) -> Self {
+        self.asks_for(op, at, patience, Origin::Fresh)
+    }
+
+    pub(crate) fn asks_for(self, op: Op, at: u64, patience: Patience, origin: Origin) -> Self {
         let asked = What::Asked {
             op,
             incarnation: op,
+            origin,
             resource: 0,
             ttl: TTL,
             patience,
             round_timeout: ms(100),
             renews: false,
             max_hold: None,
+            fenced: false,
         };
         self.event(at, op, asked)
     }
@@ -59,10 +77,39 @@ impl Story {
         let acquired = What::Acquired {
             op,
             token: format!("token-{op}"),
+            fence: None,
             valid_until: ms(valid_until),
             holders,
         };
         self.event(at, op, acquired)
+    }
+
+    /// Acquired at once, with the token of another request.
+    pub(crate) fn shares(self, op: Op, at: u64, valid_until: u64, origin: Origin) -> Self {
+        let (Origin::Nested { outer: of, .. } | Origin::Attached { from: of }) = origin else {
+            panic!("a fresh lock is nobody's")
+        };
+        let acquired = What::Acquired {
+            op,
+            token: format!("token-{of}"),
+            fence: None,
+            valid_until: ms(valid_until),
+            holders: 3,
+        };
+        self.asks_for(op, at, Patience::Once, origin)
+            .event(at, op, acquired)
+    }
+
+    /// Asked for at one time, and acquired at another, with a fencing token.
+    pub(crate) fn fenced(self, op: Op, asked: u64, at: u64, until: u64, token: u64) -> Self {
+        let acquired = What::Acquired {
+            op,
+            token: format!("token-{op}"),
+            fence: Some(token),
+            valid_until: ms(until),
+            holders: 3,
+        };
+        self.asks(op, asked, Patience::Once).event(at, op, acquired)
     }
 
     /// Asked for and acquired at once.
@@ -95,13 +142,26 @@ impl Story {
     }
 
     /// The server carried the command out, and it took effect.
-    pub(crate) fn did(mut self, server: usize, at: u64, kind: CommandKind, op: Op) -> Self {
+    pub(crate) fn did(self, server: usize, at: u64, kind: CommandKind, op: Op) -> Self {
+        self.did_with(server, at, kind, op, None)
+    }
+
+    /// The same, with a ballot.
+    pub(crate) fn did_with(
+        mut self,
+        server: usize,
+        at: u64,
+        kind: CommandKind,
+        op: Op,
+        ballot: Option<u64>,
+    ) -> Self {
         self.0.servers[server].push(Execution {
             at: ms(at),
             incarnation: op,
             kind,
             key: Plan::key(0),
             token: format!("token-{op}"),
+            ballot,
             vote: Vote::Granted,
             took_effect: true,
         });
