@@ -224,10 +224,8 @@ impl Hold {
             }
             Command::Extend { number: 0, .. } => {
                 self.ledger.on_extension_reply(node, vote, carrier);
-                let vote = match vote {
-                    Vote::Held { .. } if bug!(AttachWithoutProof) => Vote::Granted,
-                    vote => vote,
-                };
+                let counts = vote.is_contention() && bug!(AttachWithoutProof);
+                let vote = if counts { Vote::Granted } else { vote };
                 let verdict = self.round.on_vote(node, vote, error, now);
                 self.on_verdict(verdict, now, outbox);
             }
