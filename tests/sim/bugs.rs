@@ -29,7 +29,7 @@ caught! {
     even_half: EvenHalf within 30;
     quorum_of_one: QuorumOfOne within 10;
     debts_end_early: DebtsEndEarly within 200;
-    straggler_not_outlived: StragglerNotOutlived within 400;
+    straggler_not_outlived: StragglerNotOutlived within 600;
     no_last_look: NoLastLook within 400;
     loss_late: LossLate within 10;
     deadline_ignored: DeadlineIgnored within 10;
@@ -49,16 +49,16 @@ caught! {
     attach_without_proof: AttachWithoutProof within 50;
     dropped_attach_releases: DroppedAttachReleases within 50;
     section_outlives_loss: SectionOutlivesLoss within 50;
-    wake_up_lost: WakeUpLost within 100;
-    head_not_woken: HeadNotWoken within 100;
-    next_not_called: NextNotCalled within 100;
-    last_in_first_out: LastInFirstOut within 100;
-    place_kept: PlaceKept within 100;
-    set_in_one_line: SetInOneLine within 100;
-    queued_for_good: QueuedForGood within 100;
-    half_a_set: HalfASet within 100;
-    expiry_not_timed: ExpiryNotTimed within 100;
-    silence_trusted: SilenceTrusted within 100;
+    wake_up_lost: WakeUpLost within 10;
+    head_not_woken: HeadNotWoken within 50;
+    next_not_called: NextNotCalled within 50;
+    last_in_first_out: LastInFirstOut within 20;
+    place_kept: PlaceKept within 10;
+    set_in_one_line: SetInOneLine within 50;
+    queued_for_good: QueuedForGood within 20;
+    half_a_set: HalfASet within 50;
+    expiry_not_timed: ExpiryNotTimed within 10;
+    silence_trusted: SilenceTrusted within 50;
 }
 
 fn check(bug: Bug, within: u64) {
