@@ -188,7 +188,7 @@ impl Queue {
 
 impl Line {
     fn is_idle(&self) -> bool {
-        self.waiting.is_empty() && self.holder.is_none()
+        self.waiting.is_empty() && self.holder.is_none() && !bug!(LineKept)
     }
 
     /// News for the head, unless it is its own doing.
