@@ -9,6 +9,7 @@ use crate::error::{ExtendError, ReleaseError, Unacquired};
 use crate::lease::Lease;
 use crate::lost::Lost;
 use crate::quorum::ballot::FencingToken;
+use crate::quorum::bug;
 use crate::quorum::hold::{Hold, LossCause, Removal};
 use crate::quorum::round::Verdict;
 use crate::quorum::vote::Tally;
@@ -111,10 +112,15 @@ impl Held {
         match Arc::try_unwrap(self) {
             Ok(held) => released(&held.cell).await,
             // The lock goes with the last guard.
-            Err(shared) => Ok(Released {
-                already_gone: shared.loss().is_some(),
-                deleted: 0,
-            }),
+            Err(shared) => {
+                if bug!(ReleaseAtFirstDrop) {
+                    shared.cell.release(LossCause::Released);
+                }
+                Ok(Released {
+                    already_gone: shared.loss().is_some(),
+                    deleted: 0,
+                })
+            }
         }
     }
 

@@ -103,6 +103,7 @@
 //!
 //! - [`docs::safety`]: what is assumed, what follows, and the six laws with their tests.
 //! - [`docs::fencing`]: how a resource refuses a stale writer.
+//! - [`docs::waiting`]: who gets the lock next, and what waiting costs.
 //! - [`docs::failure_modes`]: what happens when something breaks.
 //! - [`docs::operations`]: what nodes need, every default with its reason, what a tally tells.
 //! - [`docs::architecture`]: how the code is built.
@@ -155,7 +156,7 @@ pub use self::lease::Lease;
 pub use self::lost::Lost;
 pub use self::owner::Owner;
 pub use self::quorum::ballot::FencingToken;
-pub use self::quorum::command::LossCause;
+pub use self::quorum::loss::LossCause;
 pub use self::quorum::renewal::Renewal;
 pub use self::quorum::trust::amnesia::RestartGuard;
 pub use self::quorum::vote::{NodeError, NodeVote, Refusal, Tally, Unsent, Vote};

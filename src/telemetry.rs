@@ -6,7 +6,7 @@
 //! | `node is not used` | warn | `node`, `reason`, `error` | the node gets no acquires from here on; `quarantined` is one of the reasons |
 //! | `node hides its restarts` | warn | `node` | once: `INFO` is denied, so a restart with data goes unseen |
 //! | `node hides its marker` | warn | `node` | once: the key `redlock-quorum:node` is denied, so the node is trusted whatever happens to it |
-//! | `node hides its releases` | warn | `node` | once: `CLIENT TRACKING`, `CLIENT CACHING` or `GET` is denied or unknown, so whoever waits finds out by asking again |
+//! | `node hides its releases` | warn | `node` | once: `CLIENT TRACKING`, `CLIENT CACHING` or `GET` is denied or unknown, so neither releases nor a flush are told |
 //! | `node is used with other settings` | warn | `node`, `ours`, `theirs` | once for each value: another client has another number of nodes or another `max_ttl` (in milliseconds) for this prefix |
 //! | `node needs transactions` | warn | `node` | once: it knows or allows neither scripts nor commands that compare, so releases or extensions go by `WATCH` and `EXEC`, one at a time |
 //! | `node may evict locks` | warn | `node` | at a connect: `maxmemory` is set and the policy is not `noeviction` |

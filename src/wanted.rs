@@ -9,6 +9,7 @@ use crate::driver::engine::Engine;
 use crate::error::{AcquireError, ExtendError, InvalidRequest, UsingError};
 use crate::held::Held;
 use crate::owner::Slots;
+use crate::quorum::bug;
 use crate::quorum::renewal::Renewal;
 use crate::quorum::validity::Moment;
 use crate::request::Wait;
@@ -52,7 +53,7 @@ impl Wanted {
             let (guard, lost) = (guard(Arc::clone(&held)), held.lost());
             tokio::select! {
                 biased;
-                cause = lost => Err(UsingError::Lost(cause)),
+                cause = lost, if !bug!(SectionOutlivesLoss) => Err(UsingError::Lost(cause)),
                 output = section(&guard) => Ok(output),
             }
         };
@@ -78,7 +79,7 @@ impl Wanted {
         };
         let slot = owner.slot(self.resources.keys());
         let mut slot = slot.lock().await;
-        if let Some(held) = slot.upgrade() {
+        if let Some(held) = slot.upgrade().filter(|_| !bug!(NestedAsksAgain)) {
             return self.nest(held).await;
         }
         let held = self.contend(&engine, began).await?;

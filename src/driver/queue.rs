@@ -14,9 +14,9 @@ use tokio::sync::Notify;
 use super::cell::Cell;
 
 /// So many grants in a row within one process, and then a gap.
-const ROW: u32 = 4;
+pub(crate) const ROW: u32 = 4;
 /// Every gap that nobody used doubles the row, up to this.
-const LONGEST_ROW: u32 = 32;
+pub(crate) const LONGEST_ROW: u32 = 32;
 /// A gap lasts two round trips, and so long at least.
 const SHORTEST_GAP: Duration = Duration::from_millis(1);
 

@@ -6,12 +6,12 @@
 
 use std::time::Duration;
 
-use super::ballot::Ballot;
 use super::balloting::Balloting;
-pub(crate) use super::command::{Command, LossCause, Outbox, Reply};
+pub(crate) use super::command::{Command, Outbox, Removal, Reply, Terms};
 use super::extending::Extending;
 use super::ledger::{Ledger, News};
-use super::renewal::{Renewal, Renewing};
+pub(crate) use super::loss::LossCause;
+use super::renewal::Renewing;
 use super::round::{Round, Verdict};
 use super::validity::{self, Moment};
 use super::vote::Vote;
@@ -33,19 +33,6 @@ pub(super) enum Phase {
     },
 }
 
-/// What became of a release, as far as it is known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Removal {
-    /// Nodes that may still hold the key.
-    pub(crate) remaining: usize,
-    /// Nodes that deleted it.
-    pub(crate) deleted: usize,
-    /// Fewer than a quorum can still hold it.
-    pub(crate) confirmed: bool,
-    /// The time to wait for more is over, or nothing more can come.
-    pub(crate) timed_out: bool,
-}
-
 /// How a hold begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Opening {
@@ -53,18 +40,6 @@ pub(super) enum Opening {
     Acquire,
     /// By an extension of a key that somebody else may have set. If it fails, the key is left alone.
     Attach,
-}
-
-/// What a lock was asked for with.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Terms {
-    pub(crate) ttl: Duration,
-    pub(crate) round_timeout: Duration,
-    pub(crate) renewal: Renewal,
-    /// For the jitter of renewals.
-    pub(crate) jitter: u64,
-    /// If it is fenced.
-    pub(crate) ballot: Option<Ballot>,
 }
 
 #[derive(Clone, Debug)]
@@ -80,7 +55,9 @@ pub(crate) struct Hold {
     pub(super) extending: Extending,
     pub(super) renewing: Renewing,
     pub(super) opening: Opening,
-    lost: Option<LossCause>,
+    /// What is there is ours to remove: of a lock that is being attached, once it is handed out.
+    is_ours: bool,
+    pub(super) lost: Option<LossCause>,
     deleted: usize,
     timed_out: bool,
 }
@@ -105,6 +82,7 @@ impl Hold {
             extending: Extending::new(round_timeout),
             renewing: Renewing::new(renewal, ttl, jitter),
             opening: Opening::Acquire,
+            is_ours: true,
             lost: None,
             deleted: 0,
             timed_out: false,
@@ -122,6 +100,7 @@ impl Hold {
     /// have the key.
     pub(crate) fn attach(&mut self, now: Moment, outbox: &mut dyn Outbox) {
         self.opening = Opening::Attach;
+        self.is_ours = bug!(DroppedAttachReleases);
         self.ledger.assume_everywhere();
         self.start(now, outbox);
     }
@@ -156,40 +135,6 @@ impl Hold {
     /// The ttl that the nodes were last asked for, and gave.
     pub(crate) const fn ttl(&self) -> Duration {
         self.renewing.ttl()
-    }
-
-    pub(crate) fn loss_at(&self) -> Moment {
-        validity::loss_at(self.valid_until)
-    }
-
-    /// Is the lock lost at `now`, and why? The clock has the last word (law 5).
-    pub(crate) fn loss(&self, now: Moment) -> Option<LossCause> {
-        let by_time = || {
-            let is_over = self.ends_at().is_some_and(|end| self.valid_until >= end);
-            if is_over {
-                LossCause::MaxHold
-            } else {
-                LossCause::Expired
-            }
-        };
-        self.lost.or_else(|| (now >= self.loss_at()).then(by_time))
-    }
-
-    /// When it ends, whatever is done.
-    fn ends_at(&self) -> Option<Moment> {
-        self.renewing.ends_at(self.round.started_at())
-    }
-
-    /// A quorum has granted or extended it, by a round that began at `started_at`.
-    pub(super) fn prolong(&mut self, started_at: Moment, ttl: Duration) {
-        let granted = validity::valid_until(started_at, ttl);
-        let end = self.ends_at().unwrap_or(granted);
-        self.valid_until = self.valid_until.max(granted.min(end));
-        self.renewing.on_confirmed(started_at, ttl);
-        if granted > end {
-            // It lasts for as long as it may.
-            self.renewing.stop();
-        }
     }
 
     /// Has its removal begun? Nothing ends that.
@@ -279,6 +224,8 @@ impl Hold {
             }
             Command::Extend { number: 0, .. } => {
                 self.ledger.on_extension_reply(node, vote, carrier);
+                let counts = vote.is_contention() && bug!(AttachWithoutProof);
+                let vote = if counts { Vote::Granted } else { vote };
                 let verdict = self.round.on_vote(node, vote, error, now);
                 self.on_verdict(verdict, now, outbox);
             }
@@ -346,20 +293,17 @@ impl Hold {
         let useful = self.loss(now).is_none()
             && validity::is_worth_having(self.round.valid_until(), self.round.ttl(), now);
         if verdict == Verdict::Won && !useful && !bug!(NoLastLook) {
-            self.give_up(LossCause::Expired, now, outbox);
+            self.end(LossCause::Expired, now, outbox);
             return Some(Verdict::TooLate);
         }
+        self.is_ours |= verdict == Verdict::Won;
         Some(verdict)
     }
 
     /// The request or the guard was dropped, or released.
     pub(crate) fn release(&mut self, cause: LossCause, now: Moment, outbox: &mut dyn Outbox) {
         self.check_loss(now, outbox);
-        if self.phase == Phase::Acquiring {
-            self.give_up(cause, now, outbox);
-        } else {
-            self.end(cause, now, outbox);
-        }
+        self.end(cause, now, outbox);
     }
 
     /// Lets go of a held lock without releasing it, and returns the ttl that it has; `None` if it
@@ -369,17 +313,11 @@ impl Hold {
         if self.phase != Phase::Held {
             return None;
         }
-        self.ledger.forget();
-        self.end(LossCause::Detached, now, outbox);
-        Some(self.renewing.ttl())
-    }
-
-    /// The opening has failed: what was set is removed, what was found is left alone.
-    fn give_up(&mut self, cause: LossCause, now: Moment, outbox: &mut dyn Outbox) {
-        if self.opening == Opening::Attach {
+        if !bug!(DetachReleases) {
             self.ledger.forget();
         }
-        self.end(cause, now, outbox);
+        self.end(LossCause::Detached, now, outbox);
+        Some(self.renewing.ttl())
     }
 
     pub(super) fn on_verdict(
@@ -410,34 +348,18 @@ impl Hold {
             if bug!(NoCleanup) {
                 self.ledger.forget();
             }
-            self.give_up(LossCause::Released, now, outbox);
+            self.end(LossCause::Released, now, outbox);
         }
         outbox.wake();
     }
 
-    /// Law 5: the hold ends at `loss_at`, or when no quorum of nodes can have the key any more.
-    pub(super) fn check_loss(&mut self, now: Moment, outbox: &mut dyn Outbox) {
-        if self.phase != Phase::Held {
-            return;
-        }
-        if self.loss(now) == Some(LossCause::MaxHold) {
-            self.lost = Some(LossCause::MaxHold);
-            self.phase = Phase::Lingering {
-                until: now.after(self.renewing.ttl()),
-            };
-            self.renewing.stop();
-            outbox.wake();
-        } else if let Some(cause) = self.loss(now) {
-            self.end(cause, now, outbox);
-        } else if self.ledger.possible_holders() < self.round.quorum() {
-            self.end(LossCause::Gone, now, outbox);
-        }
-    }
-
     /// Nothing of this lock is wanted any more: take back what is unwritten, release the rest.
-    fn end(&mut self, cause: LossCause, now: Moment, outbox: &mut dyn Outbox) {
+    pub(super) fn end(&mut self, cause: LossCause, now: Moment, outbox: &mut dyn Outbox) {
         if self.is_releasing() {
             return;
+        }
+        if !self.is_ours {
+            self.ledger.forget();
         }
         self.lost = self.lost.or(Some(cause));
         self.phase = Phase::Releasing {

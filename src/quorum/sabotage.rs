@@ -59,6 +59,18 @@ pub enum Bug {
     HealBeforeProof,
     /// An extension sets the key where it is missing.
     ExtensionRecreates,
+    /// The release of one of several guards releases the lock.
+    ReleaseAtFirstDrop,
+    /// A nested acquisition asks the nodes, as if the owner did not hold the lock.
+    NestedAsksAgain,
+    /// Detaching removes the keys.
+    DetachReleases,
+    /// A lease is attached whether its key is there or not.
+    AttachWithoutProof,
+    /// Attaching that is dropped when it has just succeeded releases the lock.
+    DroppedAttachReleases,
+    /// `using` lets a section go on after the loss.
+    SectionOutlivesLoss,
 }
 
 thread_local! {

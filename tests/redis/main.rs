@@ -17,6 +17,8 @@ mod events;
 #[cfg(test)]
 mod fencing;
 #[cfg(test)]
+mod grants;
+#[cfg(test)]
 mod inspect;
 #[cfg(test)]
 mod ladder;
@@ -28,6 +30,8 @@ mod load;
 mod memory;
 #[cfg(test)]
 mod pottery;
+#[cfg(test)]
+mod renewals;
 #[cfg(test)]
 mod sets;
 #[cfg(test)]

@@ -43,6 +43,12 @@ caught! {
     quarantine_off: QuarantineOff within 400;
     heal_before_proof: HealBeforeProof within 100;
     extension_recreates: ExtensionRecreates within 50;
+    release_at_first_drop: ReleaseAtFirstDrop within 20;
+    nested_asks_again: NestedAsksAgain within 20;
+    detach_releases: DetachReleases within 20;
+    attach_without_proof: AttachWithoutProof within 50;
+    dropped_attach_releases: DroppedAttachReleases within 50;
+    section_outlives_loss: SectionOutlivesLoss within 50;
 }
 
 fn check(bug: Bug, within: u64) {

@@ -1,10 +1,11 @@
 //! What the callers of a client do.
 
+use std::future::{Future, IntoFuture as _};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use redlock_quorum::{AcquireError, Acquiring, Guard, Renewal, Wait};
+use redlock_quorum::{Acquire, AcquireError, Guard, Renewal, Wait};
 
 use crate::dice::{Dice, ms};
 use crate::history::{Failure, LetGo, Op, Origin, Patience, What};
@@ -16,15 +17,18 @@ use crate::world::{Incarnation, World};
 
 /// What a caller does with the future of its request.
 #[derive(Clone, Copy, Debug)]
-enum Fate {
+pub(crate) enum Fate {
     Await,
     DropAfter(Duration),
     DropAfterPolls(u64),
+    /// It is polled once, and dropped after this time, less than a round's: something else came
+    /// first.
+    Neglect(Duration),
 }
 
 /// What keeps a lock alive while it is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Keep {
+pub(crate) enum Keep {
     AsItIs,
     Renewed,
     RenewedFor(Duration),
@@ -38,6 +42,17 @@ impl Keep {
             Self::RenewedFor(limit) => Renewal::every_third().max_hold(limit),
         }
     }
+}
+
+/// What a caller asks for, and what it does about the answer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wish {
+    pub(crate) resource: usize,
+    pub(crate) ttl: Duration,
+    pub(crate) patience: Patience,
+    pub(crate) keep: Keep,
+    pub(crate) fenced: bool,
+    pub(crate) fate: Fate,
 }
 
 /// One caller: asks, holds, lets go, until all is over.
@@ -75,22 +90,27 @@ pub(crate) async fn serve(world: Arc<World>, client: usize, resource: usize, lim
         world,
         client,
     };
-    let ttl = caller.world.plan.ttl;
-    let patience = Patience::For(limit);
-    if let Some(holding) = caller
-        .ask(resource, ttl, patience, Keep::AsItIs, Fate::Await)
-        .await
-    {
+    let wish = Wish {
+        resource,
+        ttl: caller.world.plan.ttl,
+        patience: Patience::For(limit),
+        keep: Keep::AsItIs,
+        fenced: caller.fences(resource),
+        fate: Fate::Await,
+    };
+    let redlock = caller.incarnation.redlock.clone();
+    let request = redlock.acquire(Plan::key(resource));
+    if let Some(holding) = caller.ask(wish, Origin::Fresh, request).await {
         holding.let_go(LetGo::Release).await;
     }
 }
 
-struct Caller {
-    world: Arc<World>,
-    client: usize,
-    incarnation: Incarnation,
-    stop: Stop,
-    dice: Dice,
+pub(crate) struct Caller {
+    pub(crate) world: Arc<World>,
+    pub(crate) client: usize,
+    pub(crate) incarnation: Incarnation,
+    pub(crate) stop: Stop,
+    pub(crate) dice: Dice,
 }
 
 impl Caller {
@@ -104,13 +124,39 @@ impl Caller {
             self.close().await;
             return;
         }
+        match self.dice.below(20) {
+            0..2 => self.nest().await,
+            2..4 => self.work_in_a_section().await,
+            4..7 if self.take_over().await => {}
+            _ => {
+                let wish = self.wish();
+                let request = self.incarnation.redlock.acquire(Plan::key(wish.resource));
+                if let Some(holding) = self.ask(wish, Origin::Fresh, request).await {
+                    self.hold(holding, wish.ttl, wish.keep).await;
+                }
+            }
+        }
+    }
+
+    pub(crate) fn wish(&mut self) -> Wish {
         let resource = self.dice.index(self.world.plan.resources);
         let (ttl, patience, fate) = self.choose();
-        let keep = self.keep();
-        let Some(holding) = self.ask(resource, ttl, patience, keep, fate).await else {
-            return;
-        };
-        self.hold(holding, ttl, keep).await;
+        Wish {
+            resource,
+            ttl,
+            patience,
+            keep: self.keep(),
+            fenced: self.fences(resource),
+            fate,
+        }
+    }
+
+    fn fences(&mut self, resource: usize) -> bool {
+        match self.world.plan.trust.fenced[resource] {
+            Fenced::No => false,
+            Fenced::All => true,
+            Fenced::Some => self.dice.chance(50),
+        }
     }
 
     fn keep(&mut self) -> Keep {
@@ -135,106 +181,91 @@ impl Caller {
         };
         let fate = match self.dice.below(20) {
             0 | 1 => Fate::DropAfterPolls(self.dice.between(1, 6)),
-            2 | 3 => Fate::DropAfter(self.dice.time(0, 3 * self.world.plan.latency + 20)),
+            2 => Fate::DropAfter(self.dice.time(0, 3 * self.world.plan.latency + 20)),
+            3 => self.neglect(),
             _ if patience == Patience::Forever => Fate::DropAfter(self.dice.time(0, LONGEST_WAIT)),
             _ => Fate::Await,
         };
         (ttl, patience, fate)
     }
 
-    async fn ask(
-        &mut self,
-        resource: usize,
-        ttl: Duration,
-        patience: Patience,
-        keep: Keep,
-        fate: Fate,
-    ) -> Option<Holding> {
-        let world = Arc::clone(&self.world);
+    pub(crate) fn neglect(&mut self) -> Fate {
+        let longest = (3 * self.world.plan.latency + 20).min(50);
+        Fate::Neglect(self.dice.time(0, longest))
+    }
+
+    /// Writes down what is asked for, and gives it a number.
+    pub(crate) fn asks(&self, wish: Wish, origin: Origin) -> Op {
+        let world = &self.world;
         world.count_call();
         let op = world.next_op();
-        let round_timeout = round_timeout(ttl);
-        let fenced = match world.plan.trust.fenced[resource] {
-            Fenced::No => false,
-            Fenced::All => true,
-            Fenced::Some => self.dice.chance(50),
-        };
         let asked = What::Asked {
             op,
             incarnation: self.incarnation.number,
-            origin: Origin::Fresh,
-            resource,
-            ttl,
-            patience,
-            round_timeout,
-            renews: keep != Keep::AsItIs,
-            max_hold: match keep {
+            origin,
+            resource: wish.resource,
+            ttl: wish.ttl,
+            patience: wish.patience,
+            round_timeout: round_timeout(wish.ttl),
+            renews: wish.keep != Keep::AsItIs,
+            max_hold: match wish.keep {
                 Keep::RenewedFor(limit) => Some(limit),
                 Keep::AsItIs | Keep::Renewed => None,
             },
-            fenced,
+            fenced: wish.fenced,
         };
         world.history.push(self.client, asked);
-        let wait = match patience {
-            Patience::Once => Wait::Once,
-            Patience::For(limit) => Wait::For(limit),
-            Patience::Forever => Wait::Forever,
-        };
-        let mut request = self.incarnation.redlock.acquire(Plan::key(resource));
-        if fenced {
-            request = request.fenced();
-        }
-        let asking = Asking {
-            world: &world,
-            client: self.client,
-            op: Some(op),
-        };
-        let request = request.ttl(ttl).wait(wait).renewal(keep.renewal());
-        let answer = decide(request.into_future(), fate).await?;
-        asking.done();
-        self.answered(op, resource, answer).await
+        op
     }
 
-    async fn answered(
+    pub(crate) async fn ask(
         &mut self,
-        op: Op,
-        resource: usize,
-        answer: Result<Guard, AcquireError>,
+        wish: Wish,
+        origin: Origin,
+        request: Acquire,
     ) -> Option<Holding> {
+        let op = self.asks(wish, origin);
         let world = Arc::clone(&self.world);
-        let error = match answer {
-            Ok(guard) => {
-                let incarnation = &self.incarnation;
-                return Some(Holding::new(
-                    world,
-                    self.client,
-                    incarnation,
-                    op,
-                    resource,
-                    guard,
-                ));
+        let asking = Asking::new(&world, self.client, op);
+        let request = wish.put_to(request).into_future();
+        let answer = decide(request, wish.fate).await?;
+        asking.done();
+        match answer {
+            Ok(guard) => Some(self.holding(op, wish.resource, guard)),
+            Err(error) => {
+                self.refused(op, &error).await;
+                None
             }
-            Err(error) => error,
-        };
-        let failure = match &error {
+        }
+    }
+
+    pub(crate) fn holding(&self, op: Op, resource: usize, guard: Guard) -> Holding {
+        let world = Arc::clone(&self.world);
+        Holding::new(world, self.client, &self.incarnation, op, resource, guard)
+    }
+
+    pub(crate) async fn refused(&mut self, op: Op, error: &AcquireError) {
+        let failure = match error {
             AcquireError::Contended(_) => Failure::Contended,
             AcquireError::NoQuorum(_) => Failure::NoQuorum,
             AcquireError::TooLate(_) => Failure::TooLate,
+            AcquireError::Lost(_) => Failure::Lost,
             AcquireError::Closed => Failure::Closed,
             _ => Failure::Other,
         };
-        let text = error.to_string();
-        world
-            .history
-            .push(self.client, What::Failed { op, failure, text });
+        self.failed(op, failure, error.to_string()).await;
+    }
+
+    pub(crate) async fn failed(&mut self, op: Op, failure: Failure, text: String) {
+        let failed = What::Failed { op, failure, text };
+        self.world.history.push(self.client, failed);
         if failure == Failure::Closed {
             self.pass(ms(50)).await;
         }
-        None
     }
 
     /// Holds a lock for a while, then lets it go.
-    async fn hold(&mut self, mut holding: Holding, ttl: Duration, keep: Keep) {
+    pub(crate) async fn hold(&mut self, mut holding: Holding, ttl: Duration, keep: Keep) {
         let longest = match self.dice.below(20) {
             0..8 => 20,
             8..19 => u64::try_from(ttl.as_millis() / 2).unwrap().min(1500),
@@ -264,6 +295,7 @@ impl Caller {
             (11, LetGo::Release),
             (2, LetGo::ReleaseDropped),
             (6, LetGo::Drop),
+            (4, LetGo::Detach),
             (1, LetGo::Leak),
         ]);
         // A guard that is renewed and forgotten is renewed for ever.
@@ -292,7 +324,7 @@ impl Caller {
     }
 
     /// Time passes, unless all is over.
-    async fn pass(&mut self, time: Duration) {
+    pub(crate) async fn pass(&mut self, time: Duration) {
         tokio::select! {
             biased;
             () = self.stop.wait() => {}
@@ -301,30 +333,67 @@ impl Caller {
     }
 }
 
-async fn decide(request: Acquiring, fate: Fate) -> Option<Result<Guard, AcquireError>> {
+impl Wish {
+    /// The request with all that is wished for.
+    pub(crate) fn put_to(self, request: Acquire) -> Acquire {
+        let wait = match self.patience {
+            Patience::Once => Wait::Once,
+            Patience::For(limit) => Wait::For(limit),
+            Patience::Forever => Wait::Forever,
+        };
+        let request = request.ttl(self.ttl).wait(wait);
+        let request = request.renewal(self.keep.renewal());
+        if self.fenced {
+            request.fenced()
+        } else {
+            request
+        }
+    }
+}
+
+pub(crate) async fn decide<F: Future>(request: F, fate: Fate) -> Option<F::Output> {
     match fate {
         Fate::Await => Some(request.await),
         Fate::DropAfter(time) => tokio::time::timeout(time, request).await.ok(),
         Fate::DropAfterPolls(polls) => Polls::at_most(polls, request).await,
+        Fate::Neglect(time) => {
+            let mut request = Box::pin(request);
+            let answer = Polls::at_most(1, request.as_mut()).await;
+            if answer.is_none() {
+                tokio::time::sleep(time).await;
+            }
+            answer
+        }
     }
 }
 
 /// A request under way: writes down that it was dropped, unless it is done.
-struct Asking<'a> {
-    world: &'a Arc<World>,
+pub(crate) struct Asking<'a> {
+    world: &'a World,
     client: usize,
-    op: Option<Op>,
+    op: Op,
+    is_done: AtomicBool,
 }
 
-impl Asking<'_> {
-    fn done(mut self) {
-        self.op = None;
+impl<'a> Asking<'a> {
+    pub(crate) fn new(world: &'a World, client: usize, op: Op) -> Self {
+        Self {
+            world,
+            client,
+            op,
+            is_done: AtomicBool::new(false),
+        }
+    }
+
+    pub(crate) fn done(&self) {
+        self.is_done.store(true, Ordering::Relaxed);
     }
 }
 
 impl Drop for Asking<'_> {
     fn drop(&mut self) {
-        if let Some(op) = self.op {
+        if !self.is_done.load(Ordering::Relaxed) {
+            let op = self.op;
             self.world.history.push(self.client, What::Abandoned { op });
         }
     }

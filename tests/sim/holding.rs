@@ -19,7 +19,7 @@ const PROBE_BEFORE: Duration = ms(3);
 pub(crate) struct Holding {
     world: Arc<World>,
     client: usize,
-    op: Op,
+    pub(crate) op: Op,
     resource: usize,
     token: String,
     guard: Option<Guard>,
@@ -35,22 +35,7 @@ impl Holding {
         resource: usize,
         guard: Guard,
     ) -> Self {
-        let token = guard.token().as_str().to_owned();
-        let valid_until = world.history.since_start(guard.valid_until());
-        let acquired = What::Acquired {
-            op,
-            token: token.clone(),
-            fence: guard.fencing_token().map(FencingToken::as_u64),
-            valid_until,
-            holders: world.holders(resource, &token),
-        };
-        world.history.push(client, acquired);
-        let lost = incarnation.pause.on(guard.lost());
-        let history = world.history.clone();
-        tokio::spawn(async move {
-            let cause = lost.await;
-            history.push(client, What::Lost { op, cause });
-        });
+        let (token, valid_until) = announce(&world, client, incarnation, op, resource, &guard);
         let mut holding = Self {
             world,
             client,
@@ -190,6 +175,7 @@ impl Holding {
                 self.world.detached(Detached {
                     from: op,
                     resource,
+                    token: self.token.clone(),
                     lease,
                 });
                 None
@@ -217,6 +203,35 @@ impl Drop for Holding {
             drop(guard);
         }
     }
+}
+
+/// Writes down that the lock is held, and watches for its loss. Returns its token, and until when it
+/// is valid.
+pub(crate) fn announce(
+    world: &World,
+    client: usize,
+    incarnation: &Incarnation,
+    op: Op,
+    resource: usize,
+    guard: &Guard,
+) -> (String, Duration) {
+    let token = guard.token().as_str().to_owned();
+    let valid_until = world.history.since_start(guard.valid_until());
+    let acquired = What::Acquired {
+        op,
+        token: token.clone(),
+        fence: guard.fencing_token().map(FencingToken::as_u64),
+        valid_until,
+        holders: world.holders(resource, &token),
+    };
+    world.history.push(client, acquired);
+    let lost = incarnation.pause.on(guard.lost());
+    let history = world.history.clone();
+    tokio::spawn(async move {
+        let cause = lost.await;
+        history.push(client, What::Lost { op, cause });
+    });
+    (token, valid_until)
 }
 
 /// An extension under way: writes down that it was dropped, unless it is done.

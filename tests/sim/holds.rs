@@ -23,12 +23,20 @@ pub(crate) struct Request {
     pub(crate) patience: Patience,
     pub(crate) round_timeout: Duration,
     pub(crate) renews: bool,
+    /// What renewals ask for, unless an extension has asked for another ttl: the first request's.
+    pub(crate) renewed_ttl: Duration,
     pub(crate) max_hold: Option<Duration>,
     pub(crate) fenced: bool,
     pub(crate) asked: Duration,
     /// When it returned or was dropped, and how.
     pub(crate) ended: Option<(Duration, End)>,
     pub(crate) hold: Option<Hold>,
+}
+
+impl Request {
+    pub(crate) fn is_fresh(&self) -> bool {
+        self.origin == Origin::Fresh
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,8 +83,12 @@ impl Hold {
 }
 
 impl History {
-    /// All requests, in the order of their numbers.
-    pub(crate) fn requests(&self) -> Vec<Request> {
+    /// All requests, in the order of their numbers. A history that has been looked at must not change.
+    pub(crate) fn requests(&self) -> &[Request] {
+        self.requests.get_or_init(|| self.read_requests())
+    }
+
+    fn read_requests(&self) -> Vec<Request> {
         let mut requests: BTreeMap<Op, Request> = BTreeMap::new();
         let mut families = Families::default();
         for event in &self.events {
@@ -110,6 +122,7 @@ impl History {
                     patience,
                     round_timeout,
                     renews,
+                    renewed_ttl: requests.get(&cell).map_or(ttl, |first| first.ttl),
                     max_hold,
                     fenced,
                     asked: at,
@@ -163,16 +176,14 @@ impl History {
     }
 
     /// The requests that became holds.
-    pub(crate) fn holds(&self) -> Vec<(Request, Hold)> {
-        let requests = self.requests().into_iter();
-        requests
-            .filter_map(|request| request.hold.clone().map(|hold| (request, hold)))
-            .collect()
+    pub(crate) fn holds(&self) -> impl Iterator<Item = (&Request, &Hold)> {
+        let requests = self.requests().iter();
+        requests.filter_map(|request| Some((request, request.hold.as_ref()?)))
     }
 
     /// The same, by their numbers.
-    pub(crate) fn requests_by_op(&self) -> BTreeMap<Op, Request> {
-        let requests = self.requests().into_iter();
+    pub(crate) fn requests_by_op(&self) -> BTreeMap<Op, &Request> {
+        let requests = self.requests().iter();
         requests.map(|request| (request.op, request)).collect()
     }
 

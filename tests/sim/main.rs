@@ -29,6 +29,10 @@ mod holds;
 #[cfg(test)]
 mod invariants;
 #[cfg(test)]
+mod leases;
+#[cfg(test)]
+mod nesting;
+#[cfg(test)]
 mod pausable;
 #[cfg(test)]
 mod plan;
@@ -36,6 +40,8 @@ mod plan;
 mod run;
 #[cfg(test)]
 mod scenarios;
+#[cfg(test)]
+mod sections;
 #[cfg(test)]
 mod strike;
 #[cfg(test)]

@@ -36,6 +36,7 @@ pub(crate) struct Incarnation {
 pub(crate) struct Detached {
     pub(crate) from: Op,
     pub(crate) resource: usize,
+    pub(crate) token: String,
     pub(crate) lease: Lease,
 }
 

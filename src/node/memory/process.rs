@@ -220,14 +220,12 @@ impl Process {
                 }
             }
         }
-        match (vote, keys) {
-            (Vote::Held { fence, .. }, [key]) => Vote::Held {
-                ttl: self.keys.ttl(key, server_time),
-                fence,
-            },
+        let (Vote::Held { fence, .. }, [key]) = (vote, keys) else {
             // A set's is told with every vote.
-            (vote, _) => vote,
-        }
+            return vote;
+        };
+        let ttl = self.keys.ttl(key, server_time);
+        Vote::Held { ttl, fence }
     }
 }
 

@@ -106,7 +106,8 @@ pub(super) async fn introduce(
         ..Facts::default()
     };
     let mut replies = replies.into_iter();
-    let tracks = matches!(replies.next_back(), Some(Value::Okay));
+    // In the older protocol a server agrees as well, and never tells; this one it has accepted.
+    facts.tells = matches!(replies.next_back(), Some(Value::Okay));
     facts.kills = matches!(replies.next_back(), Some(Value::Int(0)));
     if let Some(hello) = replies.next() {
         let hello: HashMap<String, Value> = from_redis_value(hello)?;
@@ -118,8 +119,6 @@ pub(super) async fn introduce(
         facts.client_id = hello
             .get("id")
             .and_then(|v| from_redis_value(v.clone()).ok());
-        // In the older protocol it agrees as well, and never tells.
-        facts.tells = tracks && hello.get("proto") == Some(&Value::Int(3));
         facts.role = text("role").unwrap_or_default();
         facts.mode = text("mode").unwrap_or_default();
         facts.server = text("server").unwrap_or_default();

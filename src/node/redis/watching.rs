@@ -80,17 +80,14 @@ pub(super) fn answer<'a>(sent: &Sent, replies: &'a [Value]) -> Option<&'a Value>
 
 /// Adds to the vote how long the key lives, where that was asked for.
 pub(super) fn complete(sent: &Sent, vote: Vote, replies: &[Value]) -> Vote {
-    match vote {
-        Vote::Held { ttl: None, fence }
-            if sent.watching != Watching::Nothing && !is_script(sent) =>
-        {
-            Vote::Held {
-                ttl: ttl(replies),
-                fence,
-            }
-        }
-        vote => vote,
+    let Vote::Held { ttl: None, fence } = vote else {
+        return vote;
+    };
+    if sent.watching == Watching::Nothing || is_script(sent) {
+        return vote;
     }
+    let ttl = ttl(replies);
+    Vote::Held { ttl, fence }
 }
 
 fn ttl(replies: &[Value]) -> Option<Duration> {
@@ -120,10 +117,10 @@ pub(super) fn is_refused(sent: &Sent, replies: &[Value]) -> bool {
 
 /// A value of another type is read too.
 fn is_unread(got: &Value) -> bool {
-    match got {
-        Value::ServerError(error) => Refusal::from_code(error.code()) != Some(Refusal::WrongType),
-        _ => false,
-    }
+    let Value::ServerError(error) = got else {
+        return false;
+    };
+    Refusal::from_code(error.code()) != Some(Refusal::WrongType)
 }
 
 #[cfg(test)]

@@ -42,13 +42,12 @@ async fn connected(master: &Master, tells: bool) -> Client {
 /// Acquires as a waiter while somebody else has the lock. Returns whether the ttl was told.
 async fn waits(client: &Client, master: &Master) -> bool {
     master.set("somebody", Some(TTL));
-    match client.watches(acquire(0)).await {
-        Vote::Held { ttl, fence: None } => {
-            assert!(ttl.is_none_or(|ttl| ttl <= TTL && ttl > TTL / 2));
-            ttl.is_some()
-        }
-        vote => panic!("{vote}"),
-    }
+    let vote = client.watches(acquire(0)).await;
+    let Vote::Held { ttl, fence: None } = vote else {
+        panic!("{vote}")
+    };
+    assert!(ttl.is_none_or(|ttl| ttl <= TTL && ttl > TTL / 2));
+    ttl.is_some()
 }
 
 fn real() -> impl Iterator<Item = Master> {

@@ -34,6 +34,11 @@ pub(super) fn acquire(ballot: u64) -> Command {
     Command::Acquire { ttl: TTL, ballot }
 }
 
+pub(super) fn tombstone(ballot: u64) -> Command {
+    let ballot = Ballot::new(ballot, MEMORY);
+    Command::Tombstone { ballot }
+}
+
 pub(super) const fn extend(ttl: Duration) -> Command {
     Command::Extend {
         ttl,
@@ -126,12 +131,14 @@ impl Observer for Ear {
     }
 }
 
+type Voted = Box<dyn FnOnce(Vote) + Send>;
+
 /// One attempt, and what is done when its vote comes.
 pub(super) struct Attempt {
     keys: [Box<str>; 1],
     token: Token,
     watches: bool,
-    voted: Mutex<Option<Box<dyn FnOnce(Vote) + Send>>>,
+    voted: Mutex<Option<Voted>>,
 }
 
 impl Caller for Attempt {

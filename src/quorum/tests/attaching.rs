@@ -54,6 +54,31 @@ fn a_failed_attachment_leaves_the_lock_alone() {
 }
 
 #[test]
+fn an_attachment_that_is_dropped_before_it_is_taken_leaves_the_lock_alone() {
+    let won = |nodes: &mut Nodes| {
+        let (mut hold, extend) = attaching(nodes);
+        for node in 0..2 {
+            hold.on_reply(node, extend, answered(Vote::Granted), at(5), nodes);
+        }
+        assert_eq!(hold.verdict(), Some(Verdict::Won));
+        hold
+    };
+    let mut nodes = Nodes::default();
+    let mut dropped = won(&mut nodes);
+    dropped.release(LossCause::Released, at(6), &mut nodes);
+    assert_eq!(nodes.take(), []);
+    assert!(dropped.is_settled());
+    let mut late = won(&mut nodes);
+    late.on_deadline(late.loss_at(), &mut nodes);
+    assert_eq!(late.loss(at(9897)), Some(LossCause::Expired));
+    assert_eq!(nodes.releases(), [], "somebody else may have attached it");
+    let mut taken = won(&mut nodes);
+    assert_eq!(taken.take(at(6), &mut nodes), Some(Verdict::Won));
+    taken.release(LossCause::Released, at(7), &mut nodes);
+    assert_eq!(nodes.releases(), [0, 1, 2]);
+}
+
+#[test]
 fn a_detached_lock_owes_nothing_and_is_renewed_no_more() {
     let mut nodes = Nodes::default();
     let mut hold = renewed_every_two_seconds(&mut nodes, None);

@@ -306,6 +306,7 @@ fn law_4_a_lock_that_was_set_elsewhere_is_released_by_tombstones() {
     for node in [0, 1, 2] {
         hold.on_reply(node, opening, answered(Vote::Granted), at(1), &mut nodes);
     }
+    assert_eq!(hold.take(at(1), &mut nodes), Some(Verdict::Won));
     assert_eq!((token(&hold), hold.loss(at(1))), (Some(100), None));
     hold.release(LossCause::Released, at(2), &mut nodes);
     assert_eq!(nodes.take(), [0, 1, 2].map(|node| (node, tombstone(100))));

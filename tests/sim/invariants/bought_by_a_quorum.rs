@@ -12,7 +12,7 @@ use std::time::Duration;
 use redlock_quorum::testkit::memory::CommandKind;
 
 use super::{Invariant, Violation};
-use crate::history::{Event, Execution, History, Op, What};
+use crate::history::{Event, Execution, History, Op, Origin, What};
 use crate::plan::drift;
 
 pub(crate) fn check(history: &History) -> Vec<Violation> {
@@ -27,7 +27,15 @@ pub(crate) fn check(history: &History) -> Vec<Violation> {
         let (op, ttl, until, kind) = match *what {
             What::Acquired {
                 op, valid_until, ..
-            } => (op, None, valid_until, CommandKind::Acquire),
+            } => {
+                let asked = requests.get(&op).filter(|request| !request.is_fresh());
+                let kind = if asked.is_some() {
+                    CommandKind::Extend
+                } else {
+                    CommandKind::Acquire
+                };
+                (op, asked.map(|request| request.ttl), valid_until, kind)
+            }
             What::Extended {
                 op,
                 ttl,
@@ -36,8 +44,17 @@ pub(crate) fn check(history: &History) -> Vec<Violation> {
             What::Looked {
                 op, valid_until, ..
             } => (op, None, valid_until, CommandKind::Extend),
-            What::ExtendAbandoned { op, ttl } => {
-                asked.entry(op).or_default().push(ttl);
+            // A nested request that asks for more extends the lock.
+            What::ExtendAbandoned { op, ttl }
+            | What::Asked {
+                op,
+                ttl,
+                origin: Origin::Nested { .. },
+                ..
+            } => {
+                if let Some(request) = requests.get(&op) {
+                    asked.entry(request.cell).or_default().push(ttl);
+                }
                 continue;
             }
             _ => continue,
@@ -48,16 +65,18 @@ pub(crate) fn check(history: &History) -> Vec<Violation> {
         else {
             continue;
         };
+        let cell = request.cell;
         // What does not last longer than before was free.
-        let before = paid.insert(op, until);
+        let before = paid.get(&cell).copied();
         if before.is_some_and(|before| until <= before) {
             continue;
         }
+        paid.insert(cell, until);
         let ttls = match kind {
             CommandKind::Acquire => vec![request.ttl],
             _ => {
-                let renewal = request.renews.then_some(request.ttl);
-                let asked = asked.entry(op).or_default();
+                let renewal = request.renews.then_some(request.renewed_ttl);
+                let asked = asked.entry(cell).or_default();
                 asked.extend(ttl);
                 asked.iter().copied().chain(renewal).collect()
             }
@@ -102,6 +121,7 @@ mod tests {
     use super::super::story::{Story, TTL};
     use super::*;
     use crate::dice::ms;
+    use crate::history::Patience;
     use crate::plan::Class;
 
     const ACQUIRE: CommandKind = CommandKind::Acquire;
@@ -172,5 +192,35 @@ mod tests {
         };
         assert_eq!(story(2), 0);
         assert_eq!(story(1), 1);
+    }
+
+    #[test]
+    fn what_is_attached_or_lengthened_by_a_nested_request_must_be_bought() {
+        let story = |origin, servers: usize| {
+            let mut story = Story::new(Class::First)
+                .did(0, 0, ACQUIRE, 0)
+                .did(1, 0, ACQUIRE, 0)
+                .holds(0, 1, 988);
+            for server in 0..servers {
+                story = story.did(server, 500, EXTEND, 0);
+            }
+            let shared = story.asks_for(1, 500, Patience::Once, origin);
+            let acquired = What::Acquired {
+                op: 1,
+                token: "token-0".to_owned(),
+                fence: None,
+                valid_until: ms(1488),
+                holders: 3,
+            };
+            shared.event(510, 1, acquired).check(check)
+        };
+        let (outer, from) = (0, 0);
+        for origin in [
+            Origin::Nested { outer, free: false },
+            Origin::Attached { from },
+        ] {
+            assert_eq!(story(origin, 2), 0, "{origin:?}");
+            assert_eq!(story(origin, 1), 1, "{origin:?}");
+        }
     }
 }

@@ -2,16 +2,17 @@
 //! the guards that were leaked, and a ttl later nothing; its end leaves no connection and no task,
 //! and a client that is closed then owes nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Invariant, Violation};
-use crate::history::{History, LetGo, Phase, What};
+use crate::history::{History, LetGo, Op, Phase, What};
 
 pub(crate) fn check(history: &History) -> Vec<Violation> {
-    let mut leaked: BTreeMap<usize, usize> = BTreeMap::new();
+    let mut leaked: BTreeMap<usize, BTreeSet<Op>> = BTreeMap::new();
     for (request, hold) in history.holds() {
         if matches!(hold.let_go, Some((_, LetGo::Leak))) {
-            *leaked.entry(request.incarnation).or_default() += 1;
+            let cells = leaked.entry(request.incarnation).or_default();
+            cells.insert(request.cell);
         }
     }
     let mut violations = Vec::new();
@@ -30,7 +31,7 @@ pub(crate) fn check(history: &History) -> Vec<Violation> {
                 incarnation, count, ..
             } => {
                 let may = match phase {
-                    Some(Phase::Settled) => leaked.get(&incarnation).copied().unwrap_or_default(),
+                    Some(Phase::Settled) => leaked.get(&incarnation).map_or(0, BTreeSet::len),
                     _ => 0,
                 };
                 if count > may {

@@ -2,13 +2,13 @@
 //! time-out before its request returned, and its validity counts from there. At least a tenth of
 //! the ttl is left when it is handed out. `max_hold` makes both shorter.
 //!
-//! The time for which the caller's process stood still is allowed for.
+//! Nested requests share what there is. The time for which the caller's process stood still is allowed for.
 
 use std::time::Duration;
 
 use super::{Invariant, Violation};
 use crate::dice::ms;
-use crate::history::History;
+use crate::history::{History, Origin};
 use crate::plan::drift;
 
 pub(crate) fn check(history: &History) -> Vec<Violation> {
@@ -24,6 +24,9 @@ pub(crate) fn check(history: &History) -> Vec<Violation> {
         let Some(request) = requests.get(&op) else {
             continue;
         };
+        if matches!(request.origin, Origin::Nested { .. }) {
+            continue;
+        }
         let stalled = history.stalled(request.incarnation, request.asked, event.at);
         let longest = request.round_timeout + stalled + ms(2);
         let promised = request.ttl.saturating_sub(drift(request.ttl));

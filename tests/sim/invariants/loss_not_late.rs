@@ -66,7 +66,7 @@ fn latest_end(
             .flatten()
             .filter(|(_, entry)| entry.kind == CommandKind::Extend && entry.took_effect);
         let last = renewed.map(|(_, entry)| entry.at).max();
-        due = due.max(last.map_or(due, |last| last + hold.longest_ttl.max(request.ttl)));
+        due = due.max(last.map_or(due, |last| last + hold.longest_ttl.max(request.renewed_ttl)));
     }
     request
         .max_hold

@@ -7,13 +7,16 @@ mod fenced_release_is_final;
 mod fresh_tokens;
 mod heals_are_earned;
 mod lease_is_fresh;
+mod leases_travel;
 mod loss_not_late;
 mod mutual_exclusion;
+mod nested_is_free;
 mod no_false_loss;
 mod no_orphan_after_settling;
 mod no_outage_without_faults;
 mod release_is_honest;
 mod release_only_own;
+mod sections_end_with_the_lock;
 mod serves_after_healing;
 mod tokens_grow;
 mod validity_covers_hold;
@@ -36,13 +39,16 @@ pub(crate) enum Invariant {
     FreshTokens,
     HealsAreEarned,
     LeaseIsFresh,
+    LeasesTravel,
     LossNotLate,
     MutualExclusion,
+    NestedIsFree,
     NoFalseLoss,
     NoOrphanAfterSettling,
     NoOutageWithoutFaults,
     ReleaseIsHonest,
     ReleaseOnlyOwn,
+    SectionsEndWithTheLock,
     ServesAfterHealing,
     TokensGrow,
     ValidityCoversHold,
@@ -97,7 +103,7 @@ impl fmt::Display for Violation {
 /// A checker: what it finds in a history.
 type Checker = fn(&History) -> Vec<Violation>;
 
-const CHECKERS: [Checker; 17] = [
+const CHECKERS: [Checker; 20] = [
     mutual_exclusion::check,
     validity_covers_hold::check,
     bought_by_a_quorum::check,
@@ -112,6 +118,9 @@ const CHECKERS: [Checker; 17] = [
     no_orphan_after_settling::check,
     serves_after_healing::check,
     tokens_grow::check,
+    nested_is_free::check,
+    leases_travel::check,
+    sections_end_with_the_lock::check,
     fenced_release_is_final::check,
     heals_are_earned::check,
     debts_and_memory_bounded::check,

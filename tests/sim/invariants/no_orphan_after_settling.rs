@@ -1,27 +1,30 @@
 //! No key is left behind: once faults are over and what was owed has been paid, the only keys on
-//! any server are those of guards that were leaked and of clients whose process has ended; and a
+//! any server are those of guards that were leaked or detached, and of clients whose process has ended; and a
 //! ttl later there are none.
 //!
 //! Holds in every class of faults, except on servers whose clocks were set: what was given up after
 //! its ttl may live longer there.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use super::{Invariant, Violation};
 use crate::history::{History, LetGo, Phase, What};
+use crate::holds::Hold;
 use crate::timeline::short;
 
 pub(crate) fn check(history: &History) -> Vec<Violation> {
-    let leaked: BTreeSet<String> = history
-        .holds()
-        .into_iter()
-        .filter(|(_, hold)| matches!(hold.let_go, Some((_, LetGo::Leak))))
-        .map(|(_, hold)| hold.token)
-        .collect();
-    let owners: BTreeMap<&str, usize> = history
+    let mut holds: BTreeMap<&str, Vec<&Hold>> = BTreeMap::new();
+    for (_, hold) in history.holds() {
+        holds.entry(hold.token.as_str()).or_default().push(hold);
+    }
+    let owners: BTreeMap<&str, BTreeSet<usize>> = history
         .by_token()
         .into_iter()
-        .filter_map(|(token, entries)| Some((token, entries.first()?.1.incarnation)))
+        .map(|(token, entries)| {
+            let owners = entries.iter().map(|(_, entry)| entry.incarnation);
+            (token, owners.collect())
+        })
         .collect();
     let ended: BTreeSet<usize> = ended(history);
     let mut set_back = BTreeSet::new();
@@ -35,8 +38,9 @@ pub(crate) fn check(history: &History) -> Vec<Violation> {
             }
             What::Left { server, key, token } => {
                 let owner = owners.get(token.as_str());
-                let is_gone = owner.is_some_and(|owner| ended.contains(owner));
-                let may_stay = leaked.contains(token) || is_gone;
+                let is_gone = owner.is_some_and(|owners| !owners.is_disjoint(&ended));
+                let mut holds = holds.get(token.as_str()).into_iter().flatten();
+                let may_stay = holds.any(|hold| may_stay(hold, event.at)) || is_gone;
                 if set_back.contains(server) || (phase == Phase::Settled && may_stay) {
                     continue;
                 }
@@ -50,6 +54,16 @@ pub(crate) fn check(history: &History) -> Vec<Violation> {
         }
     }
     violations
+}
+
+/// Nobody looks after its keys: it was leaked, or detached and not given up. A plain lock that was
+/// given up by way of its lease may come back, since only its first client knew its stragglers.
+fn may_stay(hold: &Hold, now: Duration) -> bool {
+    match hold.let_go {
+        Some((_, LetGo::Leak)) => true,
+        Some((_, LetGo::Detach)) => hold.fence.is_none() || hold.given_up.is_none_or(|at| at > now),
+        _ => false,
+    }
 }
 
 /// The incarnations whose process had ended.
@@ -115,5 +129,22 @@ mod tests {
         };
         assert_eq!(left(gone(), Phase::Settled), 0);
         assert_eq!(left(gone(), Phase::Expired), 1);
+    }
+
+    #[test]
+    fn what_was_detached_may_stay_until_it_is_given_up() {
+        let detached = |fence: Option<u64>| {
+            let mut story = Story::new(Class::First);
+            story = match fence {
+                Some(fence) => story.fenced(0, 0, 5, 988, fence),
+                None => story.holds(0, 5, 988),
+            };
+            story.lets_go(0, 10, LetGo::Detach)
+        };
+        assert_eq!(left(detached(None), Phase::Settled), 0);
+        assert_eq!(left(detached(None), Phase::Expired), 1);
+        let given_up = |fence| detached(fence).event(50, 1, What::Disown { op: 0 });
+        assert_eq!(left(given_up(Some(7)), Phase::Settled), 1);
+        assert_eq!(left(given_up(None), Phase::Settled), 0, "it may come back");
     }
 }

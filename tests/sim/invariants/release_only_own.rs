@@ -8,15 +8,16 @@ use std::collections::BTreeMap;
 use redlock_quorum::testkit::memory::CommandKind;
 
 use super::{Invariant, Violation};
-use crate::history::History;
+use crate::history::{History, Op};
+use crate::holds::Hold;
 use crate::timeline::short;
 
 pub(crate) fn check(history: &History) -> Vec<Violation> {
-    let holds = history.holds();
-    let by_token: BTreeMap<&str, _> = holds
-        .iter()
-        .map(|(request, hold)| (hold.token.as_str(), (request.op, hold)))
-        .collect();
+    let mut by_token: BTreeMap<&str, Vec<(Op, &Hold)>> = BTreeMap::new();
+    for (request, hold) in history.holds() {
+        let holds = by_token.entry(hold.token.as_str()).or_default();
+        holds.push((request.op, hold));
+    }
     let mut violations = Vec::new();
     for (server, log) in history.servers.iter().enumerate() {
         let mut stands: BTreeMap<&str, &str> = BTreeMap::new();
@@ -40,10 +41,9 @@ pub(crate) fn check(history: &History) -> Vec<Violation> {
                         .about(other),
                 );
             }
-            if let Some((op, hold)) = by_token.get(token)
-                && entry.at > hold.acquired
-                && entry.at < hold.certain_end()
-            {
+            let is_held = |hold: &Hold| entry.at > hold.acquired && entry.at < hold.certain_end();
+            let holds = by_token.get(token).into_iter().flatten();
+            if let Some((op, _)) = holds.filter(|(_, hold)| is_held(hold)).next() {
                 let what = format!("server {server}: #{op} was released while it was held");
                 violations.push(
                     Violation::new(Invariant::ReleaseOnlyOwn, entry.at, what)
@@ -60,7 +60,7 @@ pub(crate) fn check(history: &History) -> Vec<Violation> {
 mod tests {
     use super::super::story::Story;
     use super::*;
-    use crate::history::LetGo;
+    use crate::history::{LetGo, Origin};
     use crate::plan::Class;
 
     const ACQUIRE: CommandKind = CommandKind::Acquire;
@@ -93,5 +93,25 @@ mod tests {
         };
         assert_eq!(story(500), 0);
         assert_eq!(story(499), 1);
+    }
+
+    #[test]
+    fn a_release_that_one_of_several_guards_sends_is_found() {
+        let (outer, free) = (0, true);
+        let story = |both| {
+            let story = Story::new(Class::First)
+                .did(0, 0, ACQUIRE, 0)
+                .did(0, 300, RELEASE, 0)
+                .holds(0, 1, 988)
+                .shares(1, 10, 988, Origin::Nested { outer, free })
+                .lets_go(1, 200, LetGo::Release);
+            let story = if both {
+                story.lets_go(0, 250, LetGo::Drop)
+            } else {
+                story
+            };
+            story.check(check)
+        };
+        assert_eq!((story(true), story(false)), (0, 1));
     }
 }

@@ -11,10 +11,11 @@ impl Driver {
     /// The next reply of a connection that is not in use yet.
     pub(super) async fn reply(&mut self, connection: &mut Connection) -> Reply {
         loop {
-            match connection.receive().await {
-                Reply::Touched(key) => self.touched(key.as_deref()),
-                reply => return reply,
-            }
+            let reply = connection.receive().await;
+            let Reply::Touched(key) = reply else {
+                return reply;
+            };
+            self.touched(key.as_deref());
         }
     }
 

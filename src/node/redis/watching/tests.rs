@@ -58,9 +58,11 @@ fn written(sent: &Sent) -> Vec<String> {
     let command = commands::command(&sent.request, sent.form);
     compose(&mut pipeline, sent, command);
     let words = |cmd: &Cmd| {
-        let words = cmd.args_iter().filter_map(|word| match word {
-            redis::Arg::Simple(word) => Some(String::from_utf8_lossy(word).into_owned()),
-            _ => None,
+        let words = cmd.args_iter().filter_map(|word| {
+            let redis::Arg::Simple(word) = word else {
+                return None;
+            };
+            Some(String::from_utf8_lossy(word).into_owned())
         });
         words.take(2).collect::<Vec<_>>().join(" ")
     };

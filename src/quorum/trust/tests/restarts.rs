@@ -109,6 +109,10 @@ fn a_flush_that_is_told_is_looked_at_without_delay() {
         assert_eq!(client.poll(0, busy), None);
         client.trusts[0].on_flushed();
         assert_eq!(client.poll(0, busy), Some(Ask::Look));
+        client.answer(0, found("a|0"));
+        assert_eq!(client.poll(0, busy), None, "once, and it was none");
+        client.trusts[0].on_flushed();
+        assert_eq!(client.poll(0, busy), Some(Ask::Look));
         client.answer(0, Sighting::Missing);
         assert!(!client.trusted(0));
         assert_eq!(client.poll(0, busy), None, "the second look is not sooner");
