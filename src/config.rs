@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use crate::builder::{LONGEST_RESOURCE, MOST_RESOURCES, RESERVED, SHORTEST_TTL};
-use crate::driver::engine::{Engine, default_round_timeout};
+use crate::driver::engine::Engine;
 use crate::error::{BuildError, InvalidRequest};
 use crate::quorum::ballot::Ballot;
 use crate::quorum::hold::Terms;
 use crate::quorum::renewal::Renewal;
+use crate::quorum::validity;
 use crate::request::Wait;
 use crate::resources::Resources;
 
@@ -106,7 +107,7 @@ impl Config {
     /// How long a round for this ttl waits for votes.
     pub(crate) fn round_timeout(&self, ttl: Duration) -> Duration {
         self.round_timeout.map_or_else(
-            || default_round_timeout(ttl),
+            || validity::round_timeout(ttl),
             |timeout| timeout.min(ttl / 2),
         )
     }

@@ -11,7 +11,7 @@ use crate::driver::{engine, queue, watchdog};
 use crate::node::redis::connection;
 use crate::node::{breaker, gate};
 use crate::quorum::trust::amnesia;
-use crate::quorum::{backoff, ballot, ledger, renewal, waiting};
+use crate::quorum::{backoff, ballot, ledger, renewal, validity, waiting};
 
 /// How long the nodes keep a lock that nobody extends: [`Builder::ttl`](crate::Builder::ttl).
 pub const TTL: Duration = builder::DEFAULT_TTL;
@@ -108,5 +108,5 @@ pub fn quarantine(max_ttl: Duration) -> Duration {
 /// but at least 50 ms and at most 1 s, and never more than half the ttl.
 #[must_use]
 pub fn round_timeout(ttl: Duration) -> Duration {
-    engine::default_round_timeout(ttl)
+    validity::round_timeout(ttl)
 }

@@ -156,7 +156,7 @@ pub use self::lease::Lease;
 pub use self::lost::Lost;
 pub use self::owner::Owner;
 pub use self::quorum::ballot::FencingToken;
-pub use self::quorum::command::LossCause;
+pub use self::quorum::loss::LossCause;
 pub use self::quorum::renewal::Renewal;
 pub use self::quorum::trust::amnesia::RestartGuard;
 pub use self::quorum::vote::{NodeError, NodeVote, Refusal, Tally, Unsent, Vote};

@@ -1,14 +1,13 @@
 //! One lock attempt on its way through the world.
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
+use super::claims::Claims;
 use super::engine::Engine;
 use crate::node::{Caller, Link, Request};
-use crate::quorum::ballot::Ballot;
 use crate::quorum::bug;
 use crate::quorum::hold::{Command, Hold, LossCause, Outbox, Reply, Terms};
 use crate::quorum::ledger::News;
@@ -44,13 +43,7 @@ pub(crate) struct Cell {
     mark: Mark,
     // A std mutex: the core never blocks, and nothing is awaited under it.
     state: Mutex<State>,
-    acquire: Claims,
-    /// The acquires of a second round, with another ballot than the first.
-    again: Claims,
-    first: Option<Ballot>,
-    extension: Mutex<(u32, Claims)>,
-    /// Its removal has begun: nothing may set the key any more.
-    ended: AtomicBool,
+    claims: Claims,
     changed: Notify,
     /// One explicit extension at a time.
     pub(crate) extending: tokio::sync::Mutex<()>,
@@ -75,24 +68,6 @@ impl State {
     }
 }
 
-/// For each node: has its command been written, or taken back? Whoever comes first wins.
-#[derive(Debug, Default)]
-struct Claims(AtomicU64);
-
-impl Claims {
-    /// Just before the write. `false`: it was taken back.
-    fn claim(&self, node: usize) -> bool {
-        let before = self.0.fetch_or(1 << node, Ordering::AcqRel);
-        before & (1 << (node + 32)) == 0
-    }
-
-    /// Takes it back. `false`: it has been written.
-    fn withdraw(&self, node: usize) -> bool {
-        let before = self.0.fetch_or(1 << (node + 32), Ordering::AcqRel);
-        before & (1 << node) == 0
-    }
-}
-
 impl Cell {
     /// Makes a hold and feeds it its first input.
     pub(crate) fn start(
@@ -113,11 +88,7 @@ impl Cell {
                 settled: false,
                 latest: Moment::default(),
             }),
-            acquire: Claims::default(),
-            again: Claims::default(),
-            first: terms.ballot,
-            extension: Mutex::default(),
-            ended: AtomicBool::new(false),
+            claims: Claims::new(terms.ballot),
             changed: Notify::new(),
             extending: tokio::sync::Mutex::default(),
         });
@@ -148,7 +119,7 @@ impl Cell {
 
     /// Has its removal begun?
     pub(crate) fn has_ended(&self) -> bool {
-        self.ended.load(Ordering::Acquire)
+        self.claims.has_ended()
     }
 
     /// Looks at what does not depend on the time.
@@ -189,7 +160,7 @@ impl Cell {
         let now = state.show(now);
         let result = input(&mut state.hold, now, &mut post);
         let news = self.listen(&mut state);
-        let ends = state.hold.is_releasing() && !self.ended.swap(true, Ordering::AcqRel);
+        let ends = state.hold.is_releasing() && self.claims.end();
         let left = ends.then(|| bits(state.hold.possible_holders()));
         let settled = self.arm(&mut state);
         drop(state);
@@ -303,20 +274,6 @@ impl Cell {
         settled
     }
 
-    fn acquire_claims(&self, ballot: Option<Ballot>) -> &Claims {
-        if ballot == self.first {
-            &self.acquire
-        } else {
-            &self.again
-        }
-    }
-
-    fn extension_claims(&self) -> MutexGuard<'_, (u32, Claims)> {
-        self.extension
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -341,15 +298,7 @@ impl Caller for Cell {
     }
 
     fn claim(&self, node: usize, command: Command) -> bool {
-        match command {
-            Command::Acquire { ballot, .. } => self.acquire_claims(ballot).claim(node),
-            Command::Extend { number, .. } => {
-                let current = self.extension_claims();
-                current.0 == number && current.1.claim(node)
-            }
-            Command::Heal { .. } => !self.ended.load(Ordering::Acquire),
-            Command::Release | Command::Tombstone { .. } => true,
-        }
+        self.claims.claim(node, command)
     }
 
     fn on_reply(self: Arc<Self>, node: usize, command: Command, reply: Reply, at: Option<Moment>) {
@@ -381,12 +330,7 @@ struct Post<'a> {
 
 impl Outbox for Post<'_> {
     fn submit(&mut self, node: usize, command: Command) -> Result<(), Unsent> {
-        if let Command::Extend { number, .. } = command {
-            let mut current = self.cell.extension_claims();
-            if current.0 != number {
-                *current = (number, Claims::default());
-            }
-        }
+        self.cell.claims.open(command);
         if let Command::Acquire {
             ballot: Some(ballot),
             ..
@@ -410,15 +354,7 @@ impl Outbox for Post<'_> {
     }
 
     fn withdraw(&mut self, node: usize, command: Command) -> bool {
-        match command {
-            Command::Acquire { ballot, .. } => self.cell.acquire_claims(ballot).withdraw(node),
-            Command::Extend { number, .. } => {
-                let current = self.cell.extension_claims();
-                current.0 == number && current.1.withdraw(node)
-            }
-            // A heal asks when it is written; a release is always wanted.
-            Command::Heal { .. } | Command::Release | Command::Tombstone { .. } => false,
-        }
+        self.cell.claims.withdraw(node, command)
     }
 
     fn wake(&mut self) {

@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, oneshot};
@@ -12,14 +11,14 @@ use tokio::time::Sleep;
 
 use super::cell::Cell;
 use super::queue::Queue;
+use super::told::Told;
 use super::watchdog::Watchdog;
 use crate::clock::Clock;
 use crate::node::glance::Glimpse;
 use crate::node::vigil::Founders;
-use crate::node::{Context, Link, Node, Observer, Request, Standing};
+use crate::node::{Context, Link, Node, Request, Standing};
 use crate::quorum::ballot::Hints;
 use crate::quorum::hold::Command;
-use crate::quorum::ledger::News;
 use crate::quorum::trust::Identities;
 use crate::quorum::validity::{self, Moment};
 use crate::quorum::vote::Unsent;
@@ -297,6 +296,22 @@ impl Engine {
         self.unsettled.load(Ordering::Relaxed)
     }
 
+    /// Does anybody hold or wait for a lock?
+    pub(crate) fn is_busy(&self) -> bool {
+        self.unsettled() > 0 || !self.queue.is_empty()
+    }
+
+    /// Something has changed that whoever waits by [`Engine::wait`] may look for.
+    pub(crate) fn on_changed(&self) {
+        self.changed.notify_waiters();
+    }
+
+    /// The cells that are told this node's news.
+    pub(crate) fn debtors(&self, node: usize) -> Vec<Arc<Cell>> {
+        let peer = self.nodes.get(node);
+        peer.map_or_else(Vec::new, |peer| peer.debtors().values().cloned().collect())
+    }
+
     /// From now on the cell is told this node's news.
     pub(crate) fn tell(&self, node: usize, cell: &Arc<Cell>) {
         if let Some(peer) = self.nodes.get(node) {
@@ -337,53 +352,4 @@ impl fmt::Debug for Engine {
             .field("closed", &self.is_closed())
             .finish_non_exhaustive()
     }
-}
-
-/// Passes one node's news on to the cells that wait for it.
-struct Told {
-    engine: Weak<Engine>,
-    node: usize,
-}
-
-impl Observer for Told {
-    fn on_news(&self, news: News) {
-        let Some(engine) = self.engine.upgrade() else {
-            return;
-        };
-        let Some(peer) = engine.nodes.get(self.node) else {
-            return;
-        };
-        let debtors: Vec<Arc<Cell>> = peer.debtors().values().cloned().collect();
-        for cell in debtors {
-            cell.on_news(self.node, news);
-        }
-    }
-
-    fn on_link(&self) {
-        if let Some(engine) = self.engine.upgrade() {
-            if engine.link(self.node) == Link::Up {
-                // Whatever it would have told meanwhile was not told.
-                engine.queue.on_touched(self.node, None);
-            }
-            engine.changed.notify_waiters();
-        }
-    }
-
-    fn on_touched(&self, key: Option<&str>) {
-        if let Some(engine) = self.engine.upgrade() {
-            engine.queue.on_touched(self.node, key);
-        }
-    }
-
-    fn is_busy(&self) -> bool {
-        let engine = self.engine.upgrade();
-        engine.is_some_and(|engine| engine.unsettled() > 0 || !engine.queue.is_empty())
-    }
-}
-
-/// The clamp of DESIGN section 3: a tenth of the ttl, between 50 ms and 1 s, at most half the ttl.
-pub(crate) fn default_round_timeout(ttl: Duration) -> Duration {
-    (ttl / 10)
-        .clamp(Duration::from_millis(50), Duration::from_secs(1))
-        .min(ttl / 2)
 }

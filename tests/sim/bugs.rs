@@ -29,8 +29,8 @@ caught! {
     even_half: EvenHalf within 30;
     quorum_of_one: QuorumOfOne within 10;
     debts_end_early: DebtsEndEarly within 200;
-    straggler_not_outlived: StragglerNotOutlived within 200;
-    no_last_look: NoLastLook within 100;
+    straggler_not_outlived: StragglerNotOutlived within 400;
+    no_last_look: NoLastLook within 400;
     loss_late: LossLate within 10;
     deadline_ignored: DeadlineIgnored within 10;
     token_reused: TokenReused within 10;

@@ -147,26 +147,30 @@ async fn siege(world: Arc<World>) {
     }
 }
 
-/// The last thing that goes wrong before all is healed: one server's connections are held, cut, and
-/// deliver what they carried after the newer ones.
+/// The last thing that goes wrong before all is healed: the connections of some servers are held,
+/// cut, and deliver what they carried after the newer ones.
 pub(crate) async fn last_wave(world: &World) {
     let mut dice = world.fork_dice();
-    let targets = targets(&world.plan);
-    if targets == 0 || dice.chance(50) {
+    let struck: Vec<usize> = (0..targets(&world.plan))
+        .filter(|_| dice.chance(60))
+        .collect();
+    if struck.is_empty() {
         return;
     }
-    let server = dice.index(targets);
     world.count_fault();
     world.history.fault(format_args!(
-        "server {server}: all connections are held, and cut"
+        "servers {struck:?}: all connections are held, and cut"
     ));
-    let clients = (0..world.plan.clients).map(|client| world.client(client));
-    let links: Vec<_> = clients
-        .map(|incarnation| incarnation.links[server].clone())
+    let clients: Vec<_> = (0..world.plan.clients)
+        .map(|client| world.client(client))
+        .collect();
+    let links: Vec<_> = struck
+        .iter()
+        .flat_map(|&server| clients.iter().map(move |client| &client.links[server]))
         .collect();
     let held: Vec<_> = links.iter().map(|link| link.hold_connection()).collect();
     tokio::time::sleep(dice.time(1, 60)).await;
-    for (link, held) in links.iter().zip(held) {
+    for (link, held) in links.into_iter().zip(held) {
         link.cut(CutFate::Executed);
         if let Some(held) = held {
             held.deliver_in(dice.time(1, STRAGGLES));

@@ -1,13 +1,14 @@
 //! What happened in one seed: written down while it runs, and read by the invariants.
 
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use redlock_quorum::testkit::memory::{CommandKind, Executed};
 use redlock_quorum::{LossCause, Vote};
 use tokio::time::Instant;
 
+use crate::holds::Request;
 use crate::plan::Plan;
 
 /// Numbers a request for a lock, and the hold that may come of it.
@@ -252,6 +253,8 @@ pub(crate) struct History {
     pub(crate) events: Vec<Event>,
     /// What each server has executed, in order.
     pub(crate) servers: Vec<Vec<Execution>>,
+    /// What has been read of it.
+    pub(crate) requests: OnceLock<Vec<Request>>,
 }
 
 /// One command that a server has read.

@@ -83,8 +83,12 @@ impl Hold {
 }
 
 impl History {
-    /// All requests, in the order of their numbers.
-    pub(crate) fn requests(&self) -> Vec<Request> {
+    /// All requests, in the order of their numbers. A history that has been looked at must not change.
+    pub(crate) fn requests(&self) -> &[Request] {
+        self.requests.get_or_init(|| self.read_requests())
+    }
+
+    fn read_requests(&self) -> Vec<Request> {
         let mut requests: BTreeMap<Op, Request> = BTreeMap::new();
         let mut families = Families::default();
         for event in &self.events {
@@ -172,16 +176,14 @@ impl History {
     }
 
     /// The requests that became holds.
-    pub(crate) fn holds(&self) -> Vec<(Request, Hold)> {
-        let requests = self.requests().into_iter();
-        requests
-            .filter_map(|request| request.hold.clone().map(|hold| (request, hold)))
-            .collect()
+    pub(crate) fn holds(&self) -> impl Iterator<Item = (&Request, &Hold)> {
+        let requests = self.requests().iter();
+        requests.filter_map(|request| Some((request, request.hold.as_ref()?)))
     }
 
     /// The same, by their numbers.
-    pub(crate) fn requests_by_op(&self) -> BTreeMap<Op, Request> {
-        let requests = self.requests().into_iter();
+    pub(crate) fn requests_by_op(&self) -> BTreeMap<Op, &Request> {
+        let requests = self.requests().iter();
         requests.map(|request| (request.op, request)).collect()
     }
 

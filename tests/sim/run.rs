@@ -1,7 +1,7 @@
 //! One seed, from its first request to the last key.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use redlock_quorum::testkit::sabotage::{self, Bug};
@@ -188,6 +188,7 @@ impl Outcome {
                 .iter()
                 .map(|server| server.take_log().into_iter().map(Into::into).collect())
                 .collect(),
+            requests: OnceLock::new(),
         };
         Self {
             violations: invariants::check(&history),

@@ -42,13 +42,13 @@ const EPOCH: Duration = Duration::from_secs(1_800_000_000);
 impl Trust {
     pub(crate) fn new(dice: &mut Dice, class: Class, resources: usize) -> Self {
         let guard = dice.weighed(&[
-            (5, RestartGuard::Off),
-            (4, RestartGuard::Observed),
+            (6, RestartGuard::Off),
+            (3, RestartGuard::Observed),
             (1, RestartGuard::Strict),
         ]);
         let is_guarded = guard != RestartGuard::Off;
         let max_ttl = if is_guarded {
-            ms(dice.pick(&[1000, 3000]))
+            ms(dice.pick(&[1000, 3000, 6000, 6000]))
         } else {
             LONGEST_TTL
         };
@@ -69,7 +69,7 @@ impl Trust {
                 Duration::ZERO
             },
             fenced: (0..resources)
-                .map(|_| dice.weighed(&[(4, Fenced::No), (5, Fenced::All), (1, Fenced::Some)]))
+                .map(|_| dice.weighed(&[(6, Fenced::No), (5, Fenced::All), (1, Fenced::Some)]))
                 .collect(),
         }
     }

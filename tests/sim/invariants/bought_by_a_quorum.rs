@@ -13,7 +13,6 @@ use redlock_quorum::testkit::memory::CommandKind;
 
 use super::{Invariant, Violation};
 use crate::history::{Event, Execution, History, Op, Origin, What};
-use crate::holds::Request;
 use crate::plan::drift;
 
 pub(crate) fn check(history: &History) -> Vec<Violation> {
@@ -29,13 +28,13 @@ pub(crate) fn check(history: &History) -> Vec<Violation> {
             What::Acquired {
                 op, valid_until, ..
             } => {
-                let is_fresh = |op| requests.get(op).is_some_and(Request::is_fresh);
-                let kind = if is_fresh(&op) {
-                    CommandKind::Acquire
-                } else {
+                let asked = requests.get(&op).filter(|request| !request.is_fresh());
+                let kind = if asked.is_some() {
                     CommandKind::Extend
+                } else {
+                    CommandKind::Acquire
                 };
-                (op, None, valid_until, kind)
+                (op, asked.map(|request| request.ttl), valid_until, kind)
             }
             What::Extended {
                 op,
@@ -122,6 +121,7 @@ mod tests {
     use super::super::story::{Story, TTL};
     use super::*;
     use crate::dice::ms;
+    use crate::history::Patience;
     use crate::plan::Class;
 
     const ACQUIRE: CommandKind = CommandKind::Acquire;
@@ -192,5 +192,35 @@ mod tests {
         };
         assert_eq!(story(2), 0);
         assert_eq!(story(1), 1);
+    }
+
+    #[test]
+    fn what_is_attached_or_lengthened_by_a_nested_request_must_be_bought() {
+        let story = |origin, servers: usize| {
+            let mut story = Story::new(Class::First)
+                .did(0, 0, ACQUIRE, 0)
+                .did(1, 0, ACQUIRE, 0)
+                .holds(0, 1, 988);
+            for server in 0..servers {
+                story = story.did(server, 500, EXTEND, 0);
+            }
+            let shared = story.asks_for(1, 500, Patience::Once, origin);
+            let acquired = What::Acquired {
+                op: 1,
+                token: "token-0".to_owned(),
+                fence: None,
+                valid_until: ms(1488),
+                holders: 3,
+            };
+            shared.event(510, 1, acquired).check(check)
+        };
+        let (outer, from) = (0, 0);
+        for origin in [
+            Origin::Nested { outer, free: false },
+            Origin::Attached { from },
+        ] {
+            assert_eq!(story(origin, 2), 0, "{origin:?}");
+            assert_eq!(story(origin, 1), 1, "{origin:?}");
+        }
     }
 }

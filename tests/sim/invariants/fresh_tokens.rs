@@ -11,9 +11,8 @@ use crate::timeline::short;
 
 pub(crate) fn check(history: &History) -> Vec<Violation> {
     let mut violations = Vec::new();
-    let holds = history.holds();
-    let travelled: BTreeSet<&str> = holds
-        .iter()
+    let travelled: BTreeSet<&str> = history
+        .holds()
         .filter(|(_, hold)| matches!(hold.let_go, Some((_, LetGo::Detach))))
         .map(|(_, hold)| hold.token.as_str())
         .collect();
@@ -34,7 +33,7 @@ pub(crate) fn check(history: &History) -> Vec<Violation> {
         }
     }
     let mut held = BTreeMap::new();
-    for (request, hold) in &holds {
+    for (request, hold) in history.holds() {
         let (op, root) = (request.op, request.root);
         let roots = *held.entry(hold.token.as_str()).or_insert(root);
         if roots != root {
@@ -50,6 +49,7 @@ pub(crate) fn check(history: &History) -> Vec<Violation> {
 mod tests {
     use super::super::story::Story;
     use super::*;
+    use crate::history::Origin;
     use crate::plan::Class;
 
     #[test]
@@ -63,5 +63,28 @@ mod tests {
         let mut shared = story().did(0, 5, CommandKind::Release, 0).history();
         shared.servers[0][1].incarnation = 1;
         assert_eq!(check(&shared).len(), 1);
+    }
+
+    #[test]
+    fn a_token_that_travels_without_a_lease_is_found() {
+        let story = |how| {
+            let held = Story::new(Class::First)
+                .holds(0, 1, 988)
+                .lets_go(0, 100, how)
+                .shares(1, 200, 1188, Origin::Attached { from: 0 })
+                .did(0, 0, CommandKind::Acquire, 0);
+            let mut history = held.did(0, 190, CommandKind::Extend, 0).history();
+            history.servers[0][1].incarnation = 1;
+            check(&history).len()
+        };
+        assert_eq!(story(LetGo::Detach), 0);
+        assert_eq!(story(LetGo::Release), 1);
+        let ballots = |second| {
+            Story::new(Class::First)
+                .did_with(0, 0, CommandKind::Acquire, 0, Some(5))
+                .did_with(0, 5, CommandKind::Acquire, 0, Some(second))
+                .check(check)
+        };
+        assert_eq!((ballots(6), ballots(5)), (0, 1));
     }
 }

@@ -13,7 +13,7 @@ pub(crate) fn check(history: &History) -> Vec<Violation> {
     if history.plan.class == Class::Second {
         return Vec::new();
     }
-    let mut holds = history.holds();
+    let mut holds: Vec<_> = history.holds().collect();
     holds.sort_by_key(|(request, hold)| (request.resource, hold.acquired));
     let mut violations = Vec::new();
     for (place, (first, held)) in holds.iter().enumerate() {
@@ -48,7 +48,7 @@ mod tests {
 
     use super::super::story::Story;
     use super::*;
-    use crate::history::LetGo;
+    use crate::history::{LetGo, Origin, What};
 
     #[test]
     fn two_holders_at_one_time_are_found() {
@@ -78,5 +78,40 @@ mod tests {
             .holds(2, 500, 1488)
             .holds(3, 1488, 2000);
         assert_eq!(story.check(check), 0);
+    }
+
+    #[test]
+    fn a_lease_goes_on_until_it_is_given_up() {
+        let detached = || {
+            Story::new(Class::First)
+                .holds(0, 0, 988)
+                .lets_go(0, 100, LetGo::Detach)
+                .lost(0, 100, LossCause::Detached)
+        };
+        assert_eq!(detached().holds(1, 500, 1488).check(check), 1);
+        let disowned = detached().event(400, 2, What::Disown { op: 0 });
+        assert_eq!(disowned.holds(1, 500, 1488).check(check), 0);
+        let attached = || detached().shares(1, 200, 1188, Origin::Attached { from: 0 });
+        assert_eq!(attached().check(check), 0, "it is the same lock");
+        assert_eq!(attached().holds(2, 500, 1488).check(check), 2);
+        let released = attached().lets_go(1, 400, LetGo::Release);
+        assert_eq!(released.holds(2, 500, 1488).check(check), 0);
+    }
+
+    #[test]
+    fn an_inner_guard_does_not_end_the_outer_one() {
+        let inner = Origin::Nested {
+            outer: 0,
+            free: true,
+        };
+        let story = |let_go| {
+            Story::new(Class::First)
+                .holds(0, 0, 988)
+                .shares(1, 100, 988, inner)
+                .lets_go(let_go, 200, LetGo::Release)
+                .holds(2, 500, 1488)
+                .check(check)
+        };
+        assert_eq!((story(1), story(0)), (1, 1));
     }
 }

@@ -14,9 +14,9 @@ use crate::holds::Hold;
 use crate::timeline::short;
 
 pub(crate) fn check(history: &History) -> Vec<Violation> {
-    let mut holds: BTreeMap<String, Vec<Hold>> = BTreeMap::new();
+    let mut holds: BTreeMap<&str, Vec<&Hold>> = BTreeMap::new();
     for (_, hold) in history.holds() {
-        holds.entry(hold.token.clone()).or_default().push(hold);
+        holds.entry(hold.token.as_str()).or_default().push(hold);
     }
     let owners: BTreeMap<&str, BTreeSet<usize>> = history
         .by_token()
@@ -39,7 +39,7 @@ pub(crate) fn check(history: &History) -> Vec<Violation> {
             What::Left { server, key, token } => {
                 let owner = owners.get(token.as_str());
                 let is_gone = owner.is_some_and(|owners| !owners.is_disjoint(&ended));
-                let mut holds = holds.get(token).into_iter().flatten();
+                let mut holds = holds.get(token.as_str()).into_iter().flatten();
                 let may_stay = holds.any(|hold| may_stay(hold, event.at)) || is_gone;
                 if set_back.contains(server) || (phase == Phase::Settled && may_stay) {
                     continue;
@@ -129,5 +129,22 @@ mod tests {
         };
         assert_eq!(left(gone(), Phase::Settled), 0);
         assert_eq!(left(gone(), Phase::Expired), 1);
+    }
+
+    #[test]
+    fn what_was_detached_may_stay_until_it_is_given_up() {
+        let detached = |fence: Option<u64>| {
+            let mut story = Story::new(Class::First);
+            story = match fence {
+                Some(fence) => story.fenced(0, 0, 5, 988, fence),
+                None => story.holds(0, 5, 988),
+            };
+            story.lets_go(0, 10, LetGo::Detach)
+        };
+        assert_eq!(left(detached(None), Phase::Settled), 0);
+        assert_eq!(left(detached(None), Phase::Expired), 1);
+        let given_up = |fence| detached(fence).event(50, 1, What::Disown { op: 0 });
+        assert_eq!(left(given_up(Some(7)), Phase::Settled), 1);
+        assert_eq!(left(given_up(None), Phase::Settled), 0, "it may come back");
     }
 }

@@ -2,7 +2,8 @@
 //! them work, a request fails only because somebody else is in the way.
 //!
 //! Checked where fewer than half of the servers may misbehave, after the first second, in which
-//! connections are made; and after the first quarantine, if the servers are new.
+//! connections are made; and after the first quarantine, if the servers are new. What extends a lock,
+//! nested or attached, needs the servers that have it: it is checked where nothing is wrong.
 
 use std::time::Duration;
 
@@ -30,6 +31,7 @@ pub(crate) fn check(history: &History) -> Vec<Violation> {
             request.ended
             && !is_too_short(&request)
             && request.asked >= since
+            && (request.is_fresh() || history.plan.class == Class::Calm)
         {
             let what = format!(
                 "#{} failed with {failure:?}, and a majority works",
@@ -54,7 +56,7 @@ fn is_too_short(request: &Request) -> bool {
 mod tests {
     use super::super::story::Story;
     use super::*;
-    use crate::history::What;
+    use crate::history::{Origin, What};
 
     #[test]
     fn an_outage_without_a_reason_is_found() {
@@ -66,13 +68,39 @@ mod tests {
         assert_eq!(story(Class::Calm, Failure::TooLate), 1);
         assert_eq!(story(Class::Calm, Failure::Contended), 0);
         assert_eq!(story(Class::First, Failure::NoQuorum), 0);
-        let asked = Story::new(Class::Minority).asks(0, 0, Patience::For(ms(500)));
-        let mut history = asked.fails(0, 500, Failure::TooLate).history();
         for (limit, found) in [(99, 0), (100, 1)] {
+            let asked = Story::new(Class::Minority).asks(0, 0, Patience::For(ms(500)));
+            let mut history = asked.fails(0, 500, Failure::TooLate).history();
             if let What::Asked { max_hold, .. } = &mut history.events[0].what {
                 *max_hold = Some(ms(limit));
             }
             assert_eq!(check(&history).len(), found);
         }
+    }
+
+    #[test]
+    fn a_lock_may_be_on_faulty_servers() {
+        let story = |class| {
+            let asked = Story::new(class).holds(0, 0, 988);
+            let origin = Origin::Attached { from: 0 };
+            let asked = asked.asks_for(1, 500, Patience::Once, origin);
+            asked.fails(1, 600, Failure::NoQuorum).check(check)
+        };
+        assert_eq!((story(Class::Calm), story(Class::Minority)), (1, 0));
+    }
+
+    #[test]
+    fn new_servers_are_waited_for_once() {
+        let story = |founded, asked| {
+            let asks = Story::new(Class::Calm).asks(0, asked, Patience::Once);
+            let mut history = asks.fails(0, asked, Failure::NoQuorum).history();
+            history.plan.trust.founded = founded;
+            history.plan.trust.guard = redlock_quorum::RestartGuard::Strict;
+            check(&history).len()
+        };
+        // max_ttl is 10 s.
+        assert_eq!(story(false, 14_099), 0);
+        assert_eq!(story(false, 14_100), 1);
+        assert_eq!(story(true, 0), 1);
     }
 }

@@ -13,9 +13,8 @@ use crate::holds::Hold;
 use crate::timeline::short;
 
 pub(crate) fn check(history: &History) -> Vec<Violation> {
-    let holds = history.holds();
     let mut by_token: BTreeMap<&str, Vec<(Op, &Hold)>> = BTreeMap::new();
-    for (request, hold) in &holds {
+    for (request, hold) in history.holds() {
         let holds = by_token.entry(hold.token.as_str()).or_default();
         holds.push((request.op, hold));
     }
@@ -61,7 +60,7 @@ pub(crate) fn check(history: &History) -> Vec<Violation> {
 mod tests {
     use super::super::story::Story;
     use super::*;
-    use crate::history::LetGo;
+    use crate::history::{LetGo, Origin};
     use crate::plan::Class;
 
     const ACQUIRE: CommandKind = CommandKind::Acquire;
@@ -94,5 +93,25 @@ mod tests {
         };
         assert_eq!(story(500), 0);
         assert_eq!(story(499), 1);
+    }
+
+    #[test]
+    fn a_release_that_one_of_several_guards_sends_is_found() {
+        let (outer, free) = (0, true);
+        let story = |both| {
+            let story = Story::new(Class::First)
+                .did(0, 0, ACQUIRE, 0)
+                .did(0, 300, RELEASE, 0)
+                .holds(0, 1, 988)
+                .shares(1, 10, 988, Origin::Nested { outer, free })
+                .lets_go(1, 200, LetGo::Release);
+            let story = if both {
+                story.lets_go(0, 250, LetGo::Drop)
+            } else {
+                story
+            };
+            story.check(check)
+        };
+        assert_eq!((story(true), story(false)), (0, 1));
     }
 }

@@ -1,5 +1,6 @@
 //! Histories made by hand, for the checkers' own tests.
 
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use redlock_quorum::testkit::memory::CommandKind;
@@ -40,6 +41,7 @@ impl Story {
             plan,
             events: Vec::new(),
             servers: vec![Vec::new(); 3],
+            requests: OnceLock::new(),
         })
     }
 

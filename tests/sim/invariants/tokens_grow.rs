@@ -246,7 +246,7 @@ mod tests {
     }
 
     fn grants(history: &History) -> Vec<Grant> {
-        let holds = history.holds().into_iter();
+        let holds = history.holds();
         holds
             .filter_map(|(request, hold)| Grant::new(&request, &hold))
             .collect()

@@ -17,7 +17,6 @@ pub(crate) fn check(history: &History) -> Vec<Violation> {
     let quorum = history.plan.quorum();
     let ends: BTreeMap<Op, Duration> = history
         .holds()
-        .into_iter()
         .map(|(request, hold)| (request.op, hold.certain_end()))
         .collect();
     let mut violations = Vec::new();
