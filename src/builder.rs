@@ -26,6 +26,7 @@ pub(crate) const DEFAULT_WAIT: Duration = Duration::from_secs(10);
 pub(crate) const SHORTEST_TTL: Duration = Duration::from_millis(20);
 pub(crate) const MOST_NODES: usize = 31;
 pub(crate) const LONGEST_RESOURCE: usize = 512;
+pub(crate) const MOST_RESOURCES: usize = 64;
 /// Keys of our own stand under this.
 pub(crate) const RESERVED: &str = "redlock-quorum:";
 

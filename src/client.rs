@@ -8,20 +8,16 @@ use tokio::runtime::Handle;
 
 use crate::builder::{Builder, Nodes};
 use crate::config::Config;
-use crate::driver::attempt::Attempt;
-use crate::driver::cell::{Cell, Mark};
+use crate::driver::cell::Cell;
 use crate::driver::engine::Engine;
-use crate::error::{AttachError, InvalidRequest, ReleaseError};
-use crate::guard::{Guard, Released, removed};
-use crate::lease::Lease;
+use crate::error::InvalidRequest;
 use crate::node::Link;
-use crate::node::redis::connection::CONNECT_TIMEOUT;
 use crate::owner::Owner;
-use crate::quorum::ballot;
-use crate::quorum::hold::{Hold, LossCause};
-use crate::quorum::renewal::Renewal;
-use crate::quorum::round::Verdict;
+use crate::quorum::hold::LossCause;
 use crate::request::{Acquire, Wait};
+use crate::request_all::AcquireAll;
+use crate::resources::Resources;
+use crate::wanted::Wanted;
 
 /// A client of N independent Redis or Valkey masters.
 ///
@@ -87,7 +83,7 @@ impl Redlock {
     /// # }
     /// ```
     pub fn acquire(&self, resource: impl Into<String>) -> Acquire {
-        Acquire::new(self.clone(), resource.into())
+        Acquire::new(self.wanted([resource]))
     }
 
     /// A request that makes one attempt: [`acquire`](Self::acquire) with [`Wait::Once`]. It lasts a
@@ -96,106 +92,29 @@ impl Redlock {
         self.acquire(resource).wait(Wait::Once)
     }
 
+    /// A request for one lock on several resources, all or nothing; otherwise as
+    /// [`acquire`](Self::acquire).
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(redlock: redlock_quorum::Redlock) -> Result<(), Box<dyn std::error::Error>> {
+    /// let guard = redlock.acquire_all(["account/3", "account/7"]).await?;
+    /// guard.release().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn acquire_all<R: Into<String>>(
+        &self,
+        resources: impl IntoIterator<Item = R>,
+    ) -> AcquireAll {
+        AcquireAll::new(self.wanted(resources))
+    }
+
     /// A new logical thread of work, which can nest what it holds.
     #[must_use]
     pub fn owner(&self) -> Owner {
         Owner::new(self.clone())
-    }
-
-    /// Takes over a lock that was [detached](Guard::detach), here or in another process: extends it
-    /// by one round, for the lease's ttl from now on, and renews it until the guard goes.
-    ///
-    /// Attaching one lease twice shares the lock: both guards hold it, and it goes with the first.
-    ///
-    /// # Errors
-    ///
-    /// [`AttachError`]; each gives the lease back, and leaves the lock as it was.
-    ///
-    /// # Cancel safety
-    ///
-    /// If dropped, the lock is left as it was, or extended; it ends with its ttl unless the lease
-    /// is attached again. Keep a clone of the lease if that is to be possible.
-    ///
-    /// # Examples
-    ///
-    /// ```no_run
-    /// # async fn example(redlock: redlock_quorum::Redlock, lease: redlock_quorum::Lease) {
-    /// match redlock.attach(lease).await {
-    ///     Ok(guard) => println!("{} is ours now", guard.resource()),
-    ///     Err(error) => println!("{error}; the lease is {:?}", error.clone().into_lease()),
-    /// }
-    /// # }
-    /// ```
-    pub async fn attach(&self, lease: Lease) -> Result<Guard, AttachError> {
-        let checked = lease.open().and_then(|opened| {
-            self.config().check_ttl(lease.ttl())?;
-            Ok((opened, self.engine()?))
-        });
-        let ((key, token), engine) = match checked {
-            Ok(checked) => checked,
-            Err(problem) => return Err(AttachError::InvalidRequest { lease, problem }),
-        };
-        let began = engine.clock().now();
-        engine.ready(began.after(CONNECT_TIMEOUT)).await;
-        if engine.is_closed() || engine.is_abandoned() {
-            return Err(AttachError::Closed { lease });
-        }
-        let ballot = lease.ballot(ballot::memory(self.config().max_ttl));
-        let terms = self
-            .config()
-            .terms(lease.ttl(), Renewal::default(), ballot, &engine);
-        let attempt = Attempt::start(&engine, Mark::one(&key, token), &terms, Hold::attach);
-        let verdict = attempt.verdict().await;
-        let how = || attempt.tally(engine.clock().now().since(began));
-        match verdict {
-            Some(Verdict::Won) => {
-                let resource = lease.resource().to_owned();
-                Ok(Guard::new(attempt.keep(), resource, self.clone()))
-            }
-            Some(Verdict::Contended) => Err(AttachError::Gone { lease, how: how() }),
-            Some(Verdict::NoQuorum | Verdict::TooLate) => {
-                Err(AttachError::NoQuorum { lease, how: how() })
-            }
-            None => Err(AttachError::Closed { lease }),
-        }
-    }
-
-    /// Releases a lock that was [detached](Guard::detach), on all nodes. Returns when fewer than a
-    /// quorum of nodes can still hold it; the rest is settled behind.
-    ///
-    /// # Errors
-    ///
-    /// As [`Guard::release`]; and [`ReleaseError::InvalidRequest`] or [`ReleaseError::Closed`] if
-    /// nothing was sent.
-    ///
-    /// # Cancel safety
-    ///
-    /// If dropped after the nodes have been asked, the lock is released all the same.
-    ///
-    /// # Examples
-    ///
-    /// ```no_run
-    /// # async fn example(redlock: redlock_quorum::Redlock, lease: redlock_quorum::Lease)
-    /// # -> Result<(), redlock_quorum::ReleaseError> {
-    /// redlock.release_lease(lease).await?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub async fn release_lease(&self, lease: Lease) -> Result<Released, ReleaseError> {
-        let opened = lease.open().and_then(|opened| Ok((opened, self.engine()?)));
-        let ((key, token), engine) = opened.map_err(ReleaseError::InvalidRequest)?;
-        engine
-            .ready(engine.clock().now().after(CONNECT_TIMEOUT))
-            .await;
-        if engine.is_closed() || engine.is_abandoned() {
-            return Err(ReleaseError::Closed);
-        }
-        let ballot = lease.ballot(ballot::memory(self.config().max_ttl));
-        let terms = self
-            .config()
-            .terms(lease.ttl(), Renewal::off(), ballot, &engine);
-        let cell = Cell::start(&engine, Mark::one(&key, token), &terms, Hold::disown);
-        removed(&cell, None).await
     }
 
     /// Ends the client and all its clones: the last line of `main`. Also the way to be sure that the
@@ -261,6 +180,22 @@ impl Redlock {
     pub fn unsettled(&self) -> usize {
         let engine = self.inner.engine.get();
         engine.map_or(0, |engine| engine.unsettled())
+    }
+
+    /// How many resources there are that this client waits for or holds.
+    #[cfg(feature = "testkit")]
+    #[doc(hidden)]
+    #[must_use]
+    pub fn lines(&self) -> usize {
+        let engine = self.inner.engine.get();
+        engine.map_or(0, |engine| engine.queue().len())
+    }
+
+    /// A request for these resources, with the client's settings.
+    pub(crate) fn wanted<R: Into<String>>(&self, resources: impl IntoIterator<Item = R>) -> Wanted {
+        let resources = resources.into_iter().map(Into::into);
+        let resources = Resources::all::<String>(&self.config().prefix, resources);
+        Wanted::new(self.clone(), resources)
     }
 
     pub(crate) fn config(&self) -> &Config {

@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
-use crate::builder::{LONGEST_RESOURCE, RESERVED, SHORTEST_TTL};
-use crate::driver::engine::{Engine, default_round_timeout};
+use crate::builder::{LONGEST_RESOURCE, MOST_RESOURCES, RESERVED, SHORTEST_TTL};
+use crate::driver::engine::Engine;
 use crate::error::{BuildError, InvalidRequest};
 use crate::quorum::ballot::Ballot;
 use crate::quorum::hold::Terms;
 use crate::quorum::renewal::Renewal;
+use crate::quorum::validity;
 use crate::request::Wait;
+use crate::resources::Resources;
 
 /// Settings that have been checked.
 #[derive(Debug)]
@@ -64,15 +66,24 @@ impl Config {
         }
     }
 
-    /// The key of a resource, if the resource may be locked.
-    pub(crate) fn key(&self, resource: &str) -> Result<String, InvalidRequest> {
-        let key = format!("{}{resource}", self.prefix);
-        match resource.len() {
-            0 => Err(InvalidRequest::EmptyResource),
-            bytes if bytes > LONGEST_RESOURCE => Err(InvalidRequest::ResourceTooLong { bytes }),
-            _ if key.starts_with(RESERVED) => Err(InvalidRequest::ReservedResource),
-            _ => Ok(key),
+    /// May these resources be locked?
+    pub(crate) fn check_resources(&self, resources: &Resources) -> Result<(), InvalidRequest> {
+        match resources.keys().len() {
+            0 => return Err(InvalidRequest::NoResources),
+            1..=MOST_RESOURCES => {}
+            count => return Err(InvalidRequest::TooManyResources { count }),
         }
+        for (resource, key) in resources.iter().zip(&**resources.keys()) {
+            match resource.len() {
+                0 => return Err(InvalidRequest::EmptyResource),
+                bytes if bytes > LONGEST_RESOURCE => {
+                    return Err(InvalidRequest::ResourceTooLong { bytes });
+                }
+                _ if key.starts_with(RESERVED) => return Err(InvalidRequest::ReservedResource),
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     /// What a lock of this ttl is asked for with.
@@ -96,7 +107,7 @@ impl Config {
     /// How long a round for this ttl waits for votes.
     pub(crate) fn round_timeout(&self, ttl: Duration) -> Duration {
         self.round_timeout.map_or_else(
-            || default_round_timeout(ttl),
+            || validity::round_timeout(ttl),
             |timeout| timeout.min(ttl / 2),
         )
     }

@@ -7,11 +7,11 @@
 use std::time::Duration;
 
 use crate::builder;
-use crate::driver::{engine, watchdog};
+use crate::driver::{engine, queue, watchdog};
 use crate::node::redis::connection;
 use crate::node::{breaker, gate};
 use crate::quorum::trust::amnesia;
-use crate::quorum::{backoff, ballot, ledger, renewal};
+use crate::quorum::{backoff, ballot, ledger, renewal, validity, waiting};
 
 /// How long the nodes keep a lock that nobody extends: [`Builder::ttl`](crate::Builder::ttl).
 pub const TTL: Duration = builder::DEFAULT_TTL;
@@ -34,8 +34,18 @@ pub const SHORTEST_RECONNECT: Duration = connection::RECONNECT.0;
 /// The longest pause before a node is connected again.
 pub const LONGEST_RECONNECT: Duration = connection::RECONNECT.1;
 
-/// The longest pause between two attempts of one acquisition.
+/// The longest pause, up to which a random one grows, of those who have collided, and of those who
+/// wait at nodes that do not tell.
 pub const LONGEST_BACKOFF: Duration = backoff::LONGEST;
+
+/// Whoever waits tries so often without any news, give or take a half.
+pub const POLL_FLOOR: Duration = waiting::POLL_FLOOR;
+
+/// After so many grants of a resource in a row to one client others get a moment for theirs.
+pub const ROW: u32 = queue::ROW;
+
+/// A row doubles with every such moment that nobody used, up to this.
+pub const LONGEST_ROW: u32 = queue::LONGEST_ROW;
 
 /// Without any reply for this long while commands are out, a node gets releases only.
 pub const BREAKER_OPENS_AFTER: Duration = breaker::OPENS_AFTER;
@@ -83,6 +93,9 @@ pub const MAX_NODES: usize = builder::MOST_NODES;
 /// How many bytes a resource may have, and how many a prefix.
 pub const MAX_RESOURCE_BYTES: usize = builder::LONGEST_RESOURCE;
 
+/// How many resources one lock may have: [`AcquireAll`](crate::AcquireAll).
+pub const MAX_RESOURCES: usize = builder::MOST_RESOURCES;
+
 /// For how long a node that may have lost its data does not vote: `max_ttl` and a hundredth of it,
 /// and 1 s more. See [`RestartGuard`](crate::RestartGuard).
 #[must_use]
@@ -95,5 +108,5 @@ pub fn quarantine(max_ttl: Duration) -> Duration {
 /// but at least 50 ms and at most 1 s, and never more than half the ttl.
 #[must_use]
 pub fn round_timeout(ttl: Duration) -> Duration {
-    engine::default_round_timeout(ttl)
+    validity::round_timeout(ttl)
 }

@@ -12,6 +12,7 @@ macro_rules! page {
         #[doc = "[operations.md]: crate::docs::operations"]
         #[doc = "[safety.md]: crate::docs::safety"]
         #[doc = "[verification.md]: crate::docs::verification"]
+        #[doc = "[waiting.md]: crate::docs::waiting"]
         #[doc = ""]
         #[doc = include_str!($file)]
         pub mod $page {}
@@ -20,6 +21,7 @@ macro_rules! page {
 
 page!(safety, "../docs/safety.md");
 page!(fencing, "../docs/fencing.md");
+page!(waiting, "../docs/waiting.md");
 page!(failure_modes, "../docs/failure-modes.md");
 page!(operations, "../docs/operations.md");
 page!(architecture, "../docs/architecture.md");

@@ -57,6 +57,15 @@ pub enum InvalidRequest {
         /// How many it has.
         bytes: usize,
     },
+    /// A lock on several resources was asked for, and none was named.
+    #[error("no resource was named")]
+    NoResources,
+    /// A lock on more than 64 resources was asked for.
+    #[error("{count} resources were named, 64 are the most")]
+    TooManyResources {
+        /// How many, each counted once.
+        count: usize,
+    },
     /// With its prefix the resource begins with `redlock-quorum:`, where the client keeps its own keys.
     #[error("keys that begin with redlock-quorum: are reserved")]
     ReservedResource,
@@ -89,6 +98,10 @@ pub enum InvalidRequest {
     /// The lease was written by another version, or is damaged.
     #[error("the lease cannot be understood")]
     UnknownLease,
+    /// The lease is of a lock on several resources, which a [`Guard`](crate::Guard) cannot hold: use
+    /// [`Redlock::attach_all`](crate::Redlock::attach_all).
+    #[error("the lease is of a lock on several resources")]
+    LeaseOfSet,
     /// There is no tokio runtime to drive the client: poll the request inside one, or give the
     /// builder a handle.
     #[error("there is no tokio runtime")]
@@ -258,7 +271,7 @@ impl From<InvalidRequest> for ExtendError {
     }
 }
 
-/// Why [`Acquire::using`](crate::Acquire::using) did not do all of its work.
+/// Why [`Acquire::using`](crate::Acquire::using), or that of a set, did not do all of its work.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum UsingError<T> {

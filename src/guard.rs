@@ -4,16 +4,12 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::client::Redlock;
-use crate::driver::cell::Cell;
-use crate::error::{ExtendError, ReleaseError, Unacquired};
+use crate::error::{ExtendError, ReleaseError};
+use crate::held::{Held, Released};
 use crate::lease::Lease;
 use crate::lost::Lost;
 use crate::quorum::ballot::FencingToken;
-use crate::quorum::bug;
-use crate::quorum::hold::{Hold, LossCause, Removal};
-use crate::quorum::round::Verdict;
-use crate::quorum::validity::Moment;
+use crate::quorum::hold::LossCause;
 use crate::quorum::vote::Tally;
 use crate::token::Token;
 
@@ -25,7 +21,7 @@ use crate::token::Token;
 ///
 /// Dropping it releases the lock without waiting, on any thread. A drop on the last line of `main`
 /// may not reach the nodes before the runtime ends: [`release`](Self::release) it there, or
-/// [`close`](Redlock::close) the client.
+/// [`close`](crate::Redlock::close) the client.
 ///
 /// Guards that one [`Owner`](crate::Owner) has nested share one lock: it goes with the last of them.
 #[must_use = "a lock is released when its guard is dropped"]
@@ -33,70 +29,35 @@ pub struct Guard {
     held: Arc<Held>,
 }
 
-/// A lock that is held, by one guard or by nested ones: it is released with the last of them.
-pub(crate) struct Held {
-    cell: Arc<Cell>,
-    resource: String,
-    redlock: Redlock,
-}
-
-impl Held {
-    pub(crate) fn loss(&self) -> Option<LossCause> {
-        self.cell.read(|hold, now| hold.loss(now))
-    }
-}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        self.cell.release(LossCause::Released);
-    }
-}
-
 impl Guard {
-    pub(crate) fn new(cell: Arc<Cell>, resource: String, redlock: Redlock) -> Self {
-        Self::share(Arc::new(Held {
-            cell,
-            resource,
-            redlock,
-        }))
-    }
-
     /// One more guard of the same lock.
     pub(crate) const fn share(held: Arc<Held>) -> Self {
         Self { held }
     }
 
-    pub(crate) const fn held(&self) -> &Arc<Held> {
-        &self.held
-    }
-
-    fn cell(&self) -> &Arc<Cell> {
-        &self.held.cell
-    }
-
     /// What is locked.
     #[must_use]
     pub fn resource(&self) -> &str {
-        &self.held.resource
+        self.held.resources().first()
     }
 
     /// The proof of ownership that stands on the nodes.
     #[must_use]
     pub fn token(&self) -> &Token {
-        self.cell().token()
+        self.held.token()
     }
 
     /// What orders this lock among all fenced locks of its resource; `None` if it was not
     /// [`fenced`](crate::Acquire::fenced). Give it to whatever the lock protects, with every write.
     #[must_use]
     pub fn fencing_token(&self) -> Option<FencingToken> {
-        self.cell().peek(Hold::fencing_token)
+        self.held.fencing_token()
     }
 
     /// The votes by which the lock was won, with those that came since.
     #[must_use]
     pub fn tally(&self) -> Tally {
-        self.cell().tally()
+        self.held.tally()
     }
 
     /// Until when the lock may be relied on: the ttl, counted from before the first send, less
@@ -105,18 +66,13 @@ impl Guard {
     /// If the machine sleeps, an earlier answer is too late by that time: ask again.
     #[must_use]
     pub fn valid_until(&self) -> Instant {
-        self.instant(self.cell().peek(Hold::valid_until))
+        self.held.valid_until()
     }
 
     /// Is the lock lost by now, and why? Reads the clock.
     #[must_use]
     pub fn loss(&self) -> Option<LossCause> {
         self.held.loss()
-    }
-
-    /// The ttl that extensions ask for.
-    pub(crate) fn ttl(&self) -> Duration {
-        self.cell().peek(Hold::ttl)
     }
 
     /// Waits until the lock is lost. The future is `'static`: it can watch from another task.
@@ -142,7 +98,7 @@ impl Guard {
     /// # }
     /// ```
     pub fn lost(&self) -> Lost {
-        Lost::of(Arc::clone(self.cell()))
+        self.held.lost()
     }
 
     /// Makes the lock last for `ttl` from now on, if that is longer than it lasts anyway. Returns
@@ -170,43 +126,7 @@ impl Guard {
     /// # }
     /// ```
     pub async fn extend(&self, ttl: Duration) -> Result<Instant, ExtendError> {
-        let config = self.held.redlock.config();
-        config.check_ttl(ttl)?;
-        let _one_at_a_time = self.cell().extending.lock().await;
-        // One that was begun by a call that has been dropped comes first.
-        self.cell()
-            .wait(|cell| cell.peek(|hold| (!hold.is_extending()).then_some(())))
-            .await;
-        let round_timeout = config.round_timeout(ttl);
-        let (began, begun) = self.cell().feed(|hold, now, outbox| {
-            let begun = match hold.loss(now) {
-                Some(cause) => Err(cause),
-                None => Ok(hold.extend(ttl, now, round_timeout, outbox)),
-            };
-            (now, begun)
-        });
-        let number = match begun {
-            Err(cause) => return Err(ExtendError::Lost(cause)),
-            Ok(None) => return Ok(self.valid_until()),
-            Ok(Some(number)) => number,
-        };
-        let ended = self.cell().wait(|cell| {
-            cell.read(|hold, now| {
-                let ended = hold.extended().filter(|ended| ended.number == number)?;
-                Some((hold.loss(now), ended.clone(), now))
-            })
-        });
-        match ended.await {
-            (Some(cause), ..) => Err(ExtendError::Lost(cause)),
-            (None, ended, now) if ended.verdict != Verdict::Won => {
-                let tally = Tally::new(self.cell().engine().names(), ended.votes, ended.quorum);
-                Err(ExtendError::NoQuorum(Unacquired::new(
-                    tally,
-                    now.since(began),
-                )))
-            }
-            (None, ..) => Ok(self.valid_until()),
-        }
+        self.held.extend(ttl).await
     }
 
     /// Releases the lock on all nodes. Returns when fewer than a quorum of nodes can still hold
@@ -235,23 +155,11 @@ impl Guard {
     /// # }
     /// ```
     pub async fn release(self) -> Result<Released, ReleaseError> {
-        match Arc::try_unwrap(self.held) {
-            Ok(held) => released(&held.cell).await,
-            // The lock goes with the last guard.
-            Err(shared) => {
-                if bug!(ReleaseAtFirstDrop) {
-                    shared.cell.release(LossCause::Released);
-                }
-                Ok(Released {
-                    already_gone: shared.loss().is_some(),
-                    deleted: 0,
-                })
-            }
-        }
+        self.held.release().await
     }
 
     /// Turns the lock into a [`Lease`], which can be sent to another process and
-    /// [attached](Redlock::attach) there. Renewal stops and nothing is released: what is left of
+    /// [attached](crate::Redlock::attach) there. Renewal stops and nothing is released: what is left of
     /// the lock is its ttl. [`lost`](Self::lost) reports [`LossCause::Detached`].
     ///
     /// # Errors
@@ -268,86 +176,15 @@ impl Guard {
     /// # }
     /// ```
     pub fn detach(self) -> Result<Lease, Self> {
-        let held = Arc::try_unwrap(self.held).map_err(Self::share)?;
-        let ttl = held.cell.feed(|hold, now, outbox| hold.detach(now, outbox));
-        match ttl {
-            Some(ttl) => Ok(Lease::new(
-                &held.cell,
-                &held.resource,
-                held.redlock.config(),
-                ttl,
-            )),
-            None => Err(Self::share(Arc::new(held))),
-        }
-    }
-
-    fn instant(&self, moment: Moment) -> Instant {
-        self.cell().engine().clock().instant(moment).into_std()
+        self.held.detach().map_err(Self::share)
     }
 }
 
 impl fmt::Debug for Guard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Guard")
-            .field("resource", &self.held.resource)
+            .field("resource", &self.resource())
             .field("loss", &self.loss())
             .finish_non_exhaustive()
     }
-}
-
-/// Releases the lock of a cell and waits for as long as [`Guard::release`] says.
-pub(crate) async fn released(cell: &Arc<Cell>) -> Result<Released, ReleaseError> {
-    let loss = cell.feed(|hold, now, outbox| {
-        let loss = hold.loss(now);
-        hold.release(LossCause::Released, now, outbox);
-        loss
-    });
-    // After the longest hold the nodes have the key all the same.
-    if loss.is_some_and(|cause| cause != LossCause::MaxHold) {
-        return Ok(Released {
-            already_gone: true,
-            deleted: 0,
-        });
-    }
-    removed(cell, loss).await
-}
-
-/// Waits until the removal that has begun is confirmed, or is not in time.
-pub(crate) async fn removed(
-    cell: &Arc<Cell>,
-    loss: Option<LossCause>,
-) -> Result<Released, ReleaseError> {
-    let removal = cell.wait(|cell| {
-        let removal = cell.peek(Hold::removal);
-        (removal.confirmed || removal.timed_out).then_some(removal)
-    });
-    let Removal {
-        confirmed, deleted, ..
-    } = removal.await;
-    if confirmed {
-        let already_gone = deleted == 0 || loss.is_some();
-        return Ok(Released {
-            already_gone,
-            deleted,
-        });
-    }
-    let names = cell.engine().names();
-    let holders: Vec<usize> = cell.peek(|hold| hold.possible_holders().collect());
-    let nodes = holders
-        .into_iter()
-        .filter_map(|node| names.get(node))
-        .map(ToString::to_string);
-    Err(ReleaseError::Unconfirmed {
-        nodes: nodes.collect(),
-    })
-}
-
-/// What a release found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Released {
-    /// The lock had been lost, or no node that had answered by then had its key any more.
-    pub already_gone: bool,
-    /// How many nodes had deleted the key when the release returned; others may follow.
-    pub deleted: usize,
 }

@@ -3,17 +3,20 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::config::Config;
-use crate::driver::cell::Cell;
+use crate::builder::MOST_RESOURCES;
 use crate::error::InvalidRequest;
+use crate::held::Held;
 use crate::quorum::ballot::{Ballot, FencingToken};
-use crate::quorum::hold::Hold;
+use crate::resources::Resources;
 use crate::token::Token;
 
-/// The format that this version writes.
-const FORMAT: u32 = 1;
+/// The format of a lease of one resource.
+const ONE: u32 = 1;
+/// The format of a lease of several: `resource` is all of them, each with its length before it.
+const SEVERAL: u32 = 2;
 
-/// A lock that was [detached](crate::Guard::detach) from its guard.
+/// A lock that was [detached](crate::Guard::detach) from its guard, or from that of a
+/// [set](crate::GuardSet::detach).
 ///
 /// It carries what proves the ownership, and no time: whoever [attaches](crate::Redlock::attach) it
 /// learns from the nodes whether the lock still stands. With the feature `serde` it can be
@@ -31,21 +34,38 @@ pub struct Lease {
 }
 
 impl Lease {
-    pub(crate) fn new(cell: &Cell, resource: &str, config: &Config, ttl: Duration) -> Self {
+    pub(crate) fn new(held: &Held, ttl: Duration) -> Self {
+        let resources = held.resources();
+        let (format, resource) = if resources.keys().len() == 1 {
+            (ONE, resources.first().into())
+        } else {
+            let told = resources.iter().map(|one| format!("{}:{one}", one.len()));
+            (SEVERAL, told.collect())
+        };
         Self {
-            format: FORMAT,
-            prefix: config.prefix.clone(),
-            resource: resource.into(),
-            token: cell.token().as_str().into(),
-            fence: cell.peek(Hold::fencing_token).map(FencingToken::as_u64),
+            format,
+            prefix: held.resources().prefix().into(),
+            resource,
+            token: held.token().as_str().into(),
+            fence: held.fencing_token().map(FencingToken::as_u64),
             ttl_millis: u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX),
         }
     }
 
-    /// What is locked.
+    /// What is locked; the first of them, if it is several.
     #[must_use]
     pub fn resource(&self) -> &str {
-        &self.resource
+        self.resources().next().unwrap_or(&self.resource)
+    }
+
+    /// What is locked, in ascending order.
+    #[must_use]
+    pub fn resources(&self) -> impl ExactSizeIterator<Item = &str> {
+        let resources = match self.format {
+            SEVERAL => split(&self.resource).unwrap_or_default(),
+            _ => vec![&*self.resource],
+        };
+        resources.into_iter()
     }
 
     /// For how long the nodes keep the lock after each extension.
@@ -71,12 +91,29 @@ impl Lease {
         &self.prefix
     }
 
-    /// The lock's key and token, if this version understands them.
-    pub(crate) fn open(&self) -> Result<(String, Token), InvalidRequest> {
-        let token = Token::parse(&self.token).filter(|_| self.format == FORMAT);
+    /// What is locked, and the token, if this version understands them.
+    pub(crate) fn open(&self) -> Result<(Resources, Token), InvalidRequest> {
+        let is_known = match self.format {
+            ONE => true,
+            SEVERAL => (2..=MOST_RESOURCES).contains(&self.resources().len()),
+            _ => false,
+        };
+        let token = Token::parse(&self.token).filter(|_| is_known);
         let token = token.ok_or(InvalidRequest::UnknownLease)?;
-        Ok((format!("{}{}", self.prefix, self.resource), token))
+        Ok((Resources::all(&self.prefix, self.resources()), token))
     }
+}
+
+/// Texts that stand one after another, each with its length in bytes before it; `None` if they do not.
+fn split(mut text: &str) -> Option<Vec<&str>> {
+    let mut parts = Vec::new();
+    while !text.is_empty() {
+        let (len, rest) = text.split_once(':')?;
+        let (part, rest) = rest.split_at_checked(len.parse().ok()?)?;
+        parts.push(part);
+        text = rest;
+    }
+    Some(parts)
 }
 
 impl fmt::Debug for Lease {
@@ -84,9 +121,24 @@ impl fmt::Debug for Lease {
         // Not the token: it is the lock.
         f.debug_struct("Lease")
             .field("prefix", &self.prefix)
-            .field("resource", &self.resource)
+            .field("resources", &self.resources().collect::<Vec<_>>())
             .field("fencing_token", &self.fencing_token())
             .field("ttl", &self.ttl())
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn borders_between_resources_are_kept() {
+        assert_eq!(split("2:ab1:c"), Some(vec!["ab", "c"]));
+        assert_eq!(split("1:a2:bc"), Some(vec!["a", "bc"]));
+        assert_eq!(split("4:1:2:3:\u{e9}x"), Some(vec!["1:2:", "\u{e9}x"]));
+        for damaged in ["ab", "3:ab", "2", ":a", "-1:a", "1:\u{e9}", "1:ab"] {
+            assert_eq!(split(damaged), None, "{damaged}");
+        }
     }
 }

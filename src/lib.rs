@@ -93,7 +93,7 @@
 //! | feature | default | what it adds |
 //! |---|---|---|
 //! | `tls-rustls` | no | `rediss://` URLs, by rustls with the roots of `webpki-roots` |
-//! | `serde` | no | leases that can be serialised: [`Lease`] |
+//! | `serde` | no | leases and fencing tokens that can be serialised: [`Lease`], [`FencingToken`] |
 //! | `testkit` | no | the tools for tests: memory servers, throw-away servers, a fault-injecting proxy, seeds |
 //!
 //! No feature changes what the others, or none, do. [`redis`] is the one public dependency, and is
@@ -103,6 +103,7 @@
 //!
 //! - [`docs::safety`]: what is assumed, what follows, and the six laws with their tests.
 //! - [`docs::fencing`]: how a resource refuses a stale writer.
+//! - [`docs::waiting`]: who gets the lock next, and what waiting costs.
 //! - [`docs::failure_modes`]: what happens when something breaks.
 //! - [`docs::operations`]: what nodes need, every default with its reason, what a tally tells.
 //! - [`docs::architecture`]: how the code is built.
@@ -115,21 +116,29 @@ mod builder;
 mod client;
 mod clock;
 mod config;
+mod contest;
 pub mod defaults;
 pub mod docs;
 mod driver;
 mod error;
 mod guard;
+mod guard_set;
+mod handover;
+mod held;
+mod inspect;
 mod lease;
 mod lost;
 mod node;
 mod owner;
 mod quorum;
 mod request;
+mod request_all;
+mod resources;
 pub mod telemetry;
 #[cfg(feature = "testkit")]
 pub mod testkit;
 mod token;
+mod wanted;
 
 pub use redis;
 
@@ -139,16 +148,20 @@ pub use self::error::{
     AcquireError, AttachError, BuildError, ExtendError, InvalidRequest, ReleaseError, Unacquired,
     UsingError,
 };
-pub use self::guard::{Guard, Released};
+pub use self::guard::Guard;
+pub use self::guard_set::GuardSet;
+pub use self::held::Released;
+pub use self::inspect::{Holder, Inspection, NodeInspection, Sight};
 pub use self::lease::Lease;
 pub use self::lost::Lost;
 pub use self::owner::Owner;
 pub use self::quorum::ballot::FencingToken;
-pub use self::quorum::command::LossCause;
+pub use self::quorum::loss::LossCause;
 pub use self::quorum::renewal::Renewal;
 pub use self::quorum::trust::amnesia::RestartGuard;
 pub use self::quorum::vote::{NodeError, NodeVote, Refusal, Tally, Unsent, Vote};
 pub use self::request::{Acquire, Acquiring, Wait};
+pub use self::request_all::AcquireAll;
 pub use self::token::Token;
 
 /// The code in the README is compiled with the documentation's tests.

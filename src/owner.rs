@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use crate::client::Redlock;
-use crate::guard::{Guard, Held};
+use crate::held::Held;
 use crate::request::{Acquire, Wait};
+use crate::request_all::AcquireAll;
+use crate::wanted::Wanted;
 
 /// One logical thread of work: what it holds it can acquire again.
 ///
@@ -13,6 +15,11 @@ use crate::request::{Acquire, Wait};
 /// a longer ttl; it shares the lock, its token and its loss, and the lock is released with the last
 /// of the guards. The outermost acquisition's [`Renewal`](crate::Renewal) governs. A second
 /// acquisition while the first is in flight waits for it.
+///
+/// A lock on several resources is one thing: the same set nests, in whatever order it is named. Another
+/// set that shares a resource with it, or one of its resources alone, does not: that is a lock of its
+/// own, which is in the way of the first like anybody else's, so the owner waits for itself until the
+/// request's time is over.
 ///
 /// An owner is not `Clone`: give every logical thread of work its own.
 ///
@@ -34,10 +41,10 @@ pub struct Owner {
     slots: Arc<Slots>,
 }
 
-/// What an owner holds, key by key. The lock of a slot is held while its resource is acquired.
+/// What an owner holds, by its keys. The lock of a slot is held while its resources are acquired.
 #[derive(Debug, Default)]
 pub(crate) struct Slots {
-    by_key: Mutex<BTreeMap<String, Slot>>,
+    by_keys: Mutex<BTreeMap<Arc<[Box<str>]>, Slot>>,
 }
 
 pub(crate) type Slot = Arc<tokio::sync::Mutex<Weak<Held>>>;
@@ -58,30 +65,41 @@ impl Owner {
     /// extension fails, it fails with [`AcquireError::NoQuorum`](crate::AcquireError::NoQuorum), and
     /// the lock stands as it was.
     pub fn acquire(&self, resource: impl Into<String>) -> Acquire {
-        Acquire::new(self.redlock.clone(), resource.into()).owned_by(Arc::clone(&self.slots))
+        Acquire::new(self.wanted([resource]))
     }
 
     /// [`acquire`](Self::acquire) with [`Wait::Once`].
     pub fn try_acquire(&self, resource: impl Into<String>) -> Acquire {
         self.acquire(resource).wait(Wait::Once)
     }
-}
 
-impl Slots {
-    pub(crate) fn slot(&self, key: &str) -> Slot {
-        let mut by_key = self.by_key.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(slot) = by_key.get(key) {
-            return Arc::clone(slot);
+    /// A request for one lock on several resources, as [`Redlock::acquire_all`]; it nests in a lock
+    /// of the owner on just the same resources, as [`acquire`](Self::acquire) does.
+    pub fn acquire_all<R: Into<String>>(
+        &self,
+        resources: impl IntoIterator<Item = R>,
+    ) -> AcquireAll {
+        AcquireAll::new(self.wanted(resources))
+    }
+
+    fn wanted<R: Into<String>>(&self, resources: impl IntoIterator<Item = R>) -> Wanted {
+        Wanted {
+            owner: Some(Arc::clone(&self.slots)),
+            ..self.redlock.wanted(resources)
         }
-        // What is held by nobody, and acquired by nobody, needs no slot.
-        by_key.retain(|_, slot| {
-            Arc::strong_count(slot) > 1 || slot.try_lock().is_ok_and(|held| held.strong_count() > 0)
-        });
-        Arc::clone(by_key.entry(key.into()).or_default())
     }
 }
 
-/// One more guard of the lock that a slot holds, if it holds one.
-pub(crate) fn held(slot: &Weak<Held>) -> Option<Guard> {
-    slot.upgrade().map(Guard::share)
+impl Slots {
+    pub(crate) fn slot(&self, keys: &Arc<[Box<str>]>) -> Slot {
+        let mut by_keys = self.by_keys.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(slot) = by_keys.get(keys) {
+            return Arc::clone(slot);
+        }
+        // What is held by nobody, and acquired by nobody, needs no slot.
+        by_keys.retain(|_, slot| {
+            Arc::strong_count(slot) > 1 || slot.try_lock().is_ok_and(|held| held.strong_count() > 0)
+        });
+        Arc::clone(by_keys.entry(Arc::clone(keys)).or_default())
+    }
 }

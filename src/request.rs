@@ -7,21 +7,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use crate::client::Redlock;
-use crate::driver::attempt::Attempt;
-use crate::driver::cell::Mark;
-use crate::driver::engine::Engine;
-use crate::error::{AcquireError, ExtendError, InvalidRequest, UsingError};
+use crate::error::{AcquireError, UsingError};
 use crate::guard::Guard;
-use crate::node::redis::connection::CONNECT_TIMEOUT;
-use crate::owner::{Slots, held};
-use crate::quorum::backoff::Backoff;
-use crate::quorum::ballot;
-use crate::quorum::bug;
-use crate::quorum::hold::Hold;
+use crate::held::Held;
 use crate::quorum::renewal::Renewal;
-use crate::quorum::round::Verdict;
-use crate::quorum::validity::Moment;
+use crate::wanted::Wanted;
 
 /// For how long an acquisition tries.
 ///
@@ -72,51 +62,28 @@ impl From<Duration> for Wait {
 /// ```
 #[must_use = "a request does nothing unless it is awaited"]
 #[derive(Debug)]
-pub struct Acquire {
-    redlock: Redlock,
-    resource: String,
-    ttl: Duration,
-    wait: Wait,
-    renewal: Renewal,
-    owner: Option<Arc<Slots>>,
-    fenced: bool,
-}
+pub struct Acquire(Wanted);
 
 impl Acquire {
-    pub(crate) fn new(redlock: Redlock, resource: String) -> Self {
-        let (ttl, wait) = (redlock.config().ttl, redlock.config().wait);
-        let fenced = redlock.config().fenced;
-        Self {
-            redlock,
-            resource,
-            ttl,
-            wait,
-            renewal: Renewal::default(),
-            owner: None,
-            fenced,
-        }
-    }
-
-    pub(crate) fn owned_by(mut self, owner: Arc<Slots>) -> Self {
-        self.owner = Some(owner);
-        self
+    pub(crate) const fn new(wanted: Wanted) -> Self {
+        Self(wanted)
     }
 
     /// How long the nodes keep the lock unless it is extended, instead of the client's default.
     pub const fn ttl(mut self, ttl: Duration) -> Self {
-        self.ttl = ttl;
+        self.0.ttl = ttl;
         self
     }
 
     /// For how long to try, instead of the client's default.
     pub fn wait(mut self, wait: impl Into<Wait>) -> Self {
-        self.wait = wait.into();
+        self.0.wait = wait.into();
         self
     }
 
     /// How the lock is kept alive while its guard lives. Default: [`Renewal::every_third`].
     pub const fn renewal(mut self, renewal: Renewal) -> Self {
-        self.renewal = renewal;
+        self.0.renewal = renewal;
         self
     }
 
@@ -141,7 +108,7 @@ impl Acquire {
     /// # }
     /// ```
     pub const fn fenced(mut self) -> Self {
-        self.fenced = true;
+        self.0.fenced = true;
         self
     }
 
@@ -174,147 +141,7 @@ impl Acquire {
         self,
         section: impl AsyncFnOnce(&Guard) -> T,
     ) -> Result<T, UsingError<T>> {
-        let guard = self.await.map_err(UsingError::Acquire)?;
-        let outcome = {
-            let lost = guard.lost();
-            tokio::select! {
-                biased;
-                cause = lost, if !bug!(SectionOutlivesLoss) => Err(UsingError::Lost(cause)),
-                output = section(&guard) => Ok(output),
-            }
-        };
-        let output = outcome?;
-        match guard.release().await {
-            Ok(_released) => Ok(output),
-            Err(source) => Err(UsingError::Release { output, source }),
-        }
-    }
-
-    async fn run(self) -> Result<Guard, AcquireError> {
-        let config = self.redlock.config();
-        let key = config.key(&self.resource)?;
-        config.check_ttl(self.ttl)?;
-        if !self.renewal.is_sound(self.ttl) {
-            return Err(InvalidRequest::UnsoundRenewal.into());
-        }
-        let engine = self.redlock.engine()?;
-        let began = engine.clock().now();
-        let Some(owner) = &self.owner else {
-            return self.contend(&engine, &key, began).await;
-        };
-        let slot = owner.slot(&key);
-        let mut slot = slot.lock().await;
-        if let Some(guard) = held(&slot).filter(|_| !bug!(NestedAsksAgain)) {
-            return self.nest(guard).await;
-        }
-        let guard = self.contend(&engine, &key, began).await?;
-        *slot = Arc::downgrade(guard.held());
-        Ok(guard)
-    }
-
-    /// The owner holds it already.
-    async fn nest(&self, guard: Guard) -> Result<Guard, AcquireError> {
-        if let Some(cause) = guard.loss() {
-            return Err(AcquireError::Lost(cause));
-        }
-        if self.fenced && guard.fencing_token().is_none() {
-            return Err(InvalidRequest::FencedInPlain.into());
-        }
-        if self.ttl <= guard.ttl() {
-            return Ok(guard);
-        }
-        match guard.extend(self.ttl).await {
-            Ok(_until) => Ok(guard),
-            Err(ExtendError::Lost(cause)) => Err(AcquireError::Lost(cause)),
-            Err(ExtendError::NoQuorum(how)) => Err(AcquireError::NoQuorum(how)),
-            Err(ExtendError::InvalidRequest(problem)) => Err(problem.into()),
-        }
-    }
-
-    /// Tries until it is acquired or the time is over.
-    async fn contend(
-        &self,
-        engine: &Arc<Engine>,
-        key: &str,
-        began: Moment,
-    ) -> Result<Guard, AcquireError> {
-        let deadline = match self.wait {
-            Wait::Once => Some(began),
-            Wait::For(limit) => Some(began.after(limit)),
-            Wait::Forever => None,
-        };
-        let deadline = deadline.filter(|_| !bug!(DeadlineIgnored));
-        let connected = began.after(CONNECT_TIMEOUT);
-        engine
-            .ready(match self.wait {
-                Wait::For(limit) => connected.min(began.after(limit)),
-                Wait::Once | Wait::Forever => connected,
-            })
-            .await;
-        let mut backoff = Backoff::default();
-        loop {
-            if engine.is_closed() || engine.is_abandoned() {
-                return Err(AcquireError::Closed);
-            }
-            let config = self.redlock.config();
-            let ballot = self.fenced.then(|| {
-                let (wall, memory) = (engine.clock().wall_micros(), ballot::memory(config.max_ttl));
-                engine.hints().choose(key, wall, memory)
-            });
-            let terms = config.terms(self.ttl, self.renewal, ballot, engine);
-            let token = engine
-                .entropy()
-                .token()
-                .ok_or(InvalidRequest::NoRandomness)?;
-            #[cfg(feature = "testkit")]
-            let token = if bug!(TokenReused) {
-                crate::token::Token::from_bits(1)
-            } else {
-                token
-            };
-            let attempt = Attempt::start(engine, Mark::one(key, token), &terms, Hold::start);
-            #[cfg(feature = "testkit")]
-            if bug!(LeaseClockOncePerWait) {
-                attempt.backdate(began);
-            }
-            let Some(verdict) = attempt.verdict().await else {
-                return Err(AcquireError::Closed);
-            };
-            if verdict == Verdict::Won {
-                let resource = self.resource.clone();
-                return Ok(Guard::new(attempt.keep(), resource, self.redlock.clone()));
-            }
-            let now = engine.clock().now();
-            if deadline.is_some_and(|deadline| now >= deadline) {
-                return Err(failure(&attempt, verdict, now.since(began)));
-            }
-            drop(attempt);
-            let resume = now.after(backoff.next(engine.entropy().jitter()));
-            // The last attempt begins at the deadline, if it comes to that.
-            pause(
-                engine,
-                deadline.map_or(resume, |deadline| resume.min(deadline)),
-            )
-            .await;
-        }
-    }
-}
-
-fn failure(attempt: &Attempt, verdict: Verdict, waited: Duration) -> AcquireError {
-    let how = attempt.tally(waited);
-    match verdict {
-        Verdict::Contended => AcquireError::Contended(how),
-        Verdict::NoQuorum => AcquireError::NoQuorum(how),
-        Verdict::Won | Verdict::TooLate => AcquireError::TooLate(how),
-    }
-}
-
-/// Waits until the moment has come or the client is closed.
-async fn pause(engine: &Engine, until: Moment) {
-    tokio::select! {
-        biased;
-        () = engine.sleep_until(until) => {}
-        () = engine.wait(|| engine.is_closed().then_some(())) => {}
+        self.0.using(Guard::share, section).await
     }
 }
 
@@ -323,32 +150,39 @@ impl IntoFuture for Acquire {
     type IntoFuture = Acquiring;
 
     fn into_future(self) -> Acquiring {
-        Acquiring {
-            run: Box::pin(self.run()),
-        }
+        Acquiring::new(self.0, Guard::share)
     }
 }
 
-/// The future of an [`Acquire`].
+/// The future of an [`Acquire`], or of an [`AcquireAll`](crate::AcquireAll).
 ///
 /// # Cancel safety
 ///
 /// If dropped at any point, the attempt is given up: whatever a node granted, or may yet grant, is
 /// released by the client, as long as its runtime lives.
 #[must_use = "futures do nothing unless they are polled"]
-pub struct Acquiring {
-    run: Pin<Box<dyn Future<Output = Result<Guard, AcquireError>> + Send>>,
+pub struct Acquiring<G = Guard> {
+    run: Pin<Box<dyn Future<Output = Result<G, AcquireError>> + Send>>,
 }
 
-impl Future for Acquiring {
-    type Output = Result<Guard, AcquireError>;
+impl<G: 'static> Acquiring<G> {
+    /// `guard` makes a guard of what is acquired.
+    pub(crate) fn new(wanted: Wanted, guard: fn(Arc<Held>) -> G) -> Self {
+        Self {
+            run: Box::pin(async move { wanted.run().await.map(guard) }),
+        }
+    }
+}
+
+impl<G> Future for Acquiring<G> {
+    type Output = Result<G, AcquireError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         self.run.as_mut().poll(context)
     }
 }
 
-impl fmt::Debug for Acquiring {
+impl<G> fmt::Debug for Acquiring<G> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Acquiring").finish_non_exhaustive()
     }

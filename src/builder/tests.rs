@@ -1,5 +1,6 @@
 use super::*;
 use crate::error::InvalidRequest;
+use crate::resources::Resources;
 
 fn built(urls: &[&str]) -> Result<Redlock, BuildError> {
     Builder::default().nodes(urls.iter().copied()).build()
@@ -88,15 +89,20 @@ fn resources_are_checked_with_their_prefix() {
         .prefix("redlock-")
         .build()
         .unwrap();
-    let key = |resource: &str| redlock.config().key(resource);
-    assert_eq!(key("a").as_deref(), Ok("redlock-a"));
-    assert_eq!(key(""), Err(InvalidRequest::EmptyResource));
+    let config = redlock.config();
+    let check = |resource: &str| {
+        let resources = Resources::one(&config.prefix, resource);
+        config.check_resources(&resources).map(|()| resources)
+    };
+    let keys = check("a").map(|resources| resources.keys().to_vec());
+    assert_eq!(keys.as_deref(), Ok(&["redlock-a".into()][..]));
+    assert_eq!(check(""), Err(InvalidRequest::EmptyResource));
     assert_eq!(
-        key(&"x".repeat(513)),
+        check(&"x".repeat(513)),
         Err(InvalidRequest::ResourceTooLong { bytes: 513 })
     );
-    assert!(key(&"x".repeat(512)).is_ok());
-    assert_eq!(key("quorum:node"), Err(InvalidRequest::ReservedResource));
+    assert!(check(&"x".repeat(512)).is_ok());
+    assert_eq!(check("quorum:node"), Err(InvalidRequest::ReservedResource));
 }
 
 #[test]

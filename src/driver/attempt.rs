@@ -41,6 +41,11 @@ impl Attempt {
             .await
     }
 
+    /// Looks at what does not depend on the time.
+    pub(crate) fn peek<R>(&self, look: impl FnOnce(&Hold) -> R) -> R {
+        self.cell.peek(look)
+    }
+
     /// See [`Hold::backdate`].
     #[cfg(feature = "testkit")]
     pub(crate) fn backdate(&self, started_at: Moment) {

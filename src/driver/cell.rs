@@ -1,14 +1,13 @@
 //! One lock attempt on its way through the world.
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
+use super::claims::Claims;
 use super::engine::Engine;
 use crate::node::{Caller, Link, Request};
-use crate::quorum::ballot::Ballot;
 use crate::quorum::bug;
 use crate::quorum::hold::{Command, Hold, LossCause, Outbox, Reply, Terms};
 use crate::quorum::ledger::News;
@@ -23,14 +22,17 @@ pub(crate) struct Mark {
     pub(crate) token: Token,
     /// Its acquires watch what they find: see [`Caller::watches`].
     pub(crate) watches: bool,
+    /// The place in the queue from which it is made, if from one.
+    pub(crate) ticket: Option<u64>,
 }
 
 impl Mark {
-    pub(crate) fn one(key: &str, token: Token) -> Self {
+    pub(crate) fn new(keys: &Arc<[Box<str>]>, token: Token) -> Self {
         Self {
-            keys: [key.into()].into(),
+            keys: Arc::clone(keys),
             token,
             watches: false,
+            ticket: None,
         }
     }
 }
@@ -41,13 +43,7 @@ pub(crate) struct Cell {
     mark: Mark,
     // A std mutex: the core never blocks, and nothing is awaited under it.
     state: Mutex<State>,
-    acquire: Claims,
-    /// The acquires of a second round, with another ballot than the first.
-    again: Claims,
-    first: Option<Ballot>,
-    extension: Mutex<(u32, Claims)>,
-    /// Its removal has begun: nothing may set the key any more.
-    ended: AtomicBool,
+    claims: Claims,
     changed: Notify,
     /// One explicit extension at a time.
     pub(crate) extending: tokio::sync::Mutex<()>,
@@ -72,24 +68,6 @@ impl State {
     }
 }
 
-/// For each node: has its command been written, or taken back? Whoever comes first wins.
-#[derive(Debug, Default)]
-struct Claims(AtomicU64);
-
-impl Claims {
-    /// Just before the write. `false`: it was taken back.
-    fn claim(&self, node: usize) -> bool {
-        let before = self.0.fetch_or(1 << node, Ordering::AcqRel);
-        before & (1 << (node + 32)) == 0
-    }
-
-    /// Takes it back. `false`: it has been written.
-    fn withdraw(&self, node: usize) -> bool {
-        let before = self.0.fetch_or(1 << (node + 32), Ordering::AcqRel);
-        before & (1 << node) == 0
-    }
-}
-
 impl Cell {
     /// Makes a hold and feeds it its first input.
     pub(crate) fn start(
@@ -110,11 +88,7 @@ impl Cell {
                 settled: false,
                 latest: Moment::default(),
             }),
-            acquire: Claims::default(),
-            again: Claims::default(),
-            first: terms.ballot,
-            extension: Mutex::default(),
-            ended: AtomicBool::new(false),
+            claims: Claims::new(terms.ballot),
             changed: Notify::new(),
             extending: tokio::sync::Mutex::default(),
         });
@@ -135,8 +109,17 @@ impl Cell {
         &self.mark.token
     }
 
-    fn key(&self) -> &str {
-        self.mark.keys.first().map_or("", |key| key)
+    pub(crate) fn keys(&self) -> &[Box<str>] {
+        &self.mark.keys
+    }
+
+    pub(crate) const fn ticket(&self) -> Option<u64> {
+        self.mark.ticket
+    }
+
+    /// Has its removal begun?
+    pub(crate) fn has_ended(&self) -> bool {
+        self.claims.has_ended()
     }
 
     /// Looks at what does not depend on the time.
@@ -177,11 +160,13 @@ impl Cell {
         let now = state.show(now);
         let result = input(&mut state.hold, now, &mut post);
         let news = self.listen(&mut state);
-        if state.hold.is_releasing() {
-            self.ended.store(true, Ordering::Release);
-        }
+        let ends = state.hold.is_releasing() && self.claims.end();
+        let left = ends.then(|| bits(state.hold.possible_holders()));
         let settled = self.arm(&mut state);
         drop(state);
+        if let Some(nodes) = left {
+            self.engine.queue().on_ended(self, nodes);
+        }
         if post.wake {
             self.changed.notify_waiters();
         }
@@ -275,38 +260,28 @@ impl Cell {
         let before = std::mem::replace(&mut state.settled, state.hold.is_settled());
         let settled = state.settled && !before;
         let next = state.hold.next_deadline();
-        if let Some(at) = state.armed
-            && next.is_none_or(|next| next < at)
-        {
-            state.armed = None;
-            self.engine.watchdog().disarm(at, self.id);
-        }
-        if let Some(next) = next
-            && state.armed.is_none()
-        {
-            state.armed = Some(next);
-            self.engine.watchdog().arm(next, self);
+        match (state.armed, next) {
+            (Some(at), None) => {
+                state.armed = None;
+                self.engine.watchdog().disarm(at, self.id);
+            }
+            (before, Some(next)) if before.is_none_or(|at| next < at) => {
+                state.armed = Some(next);
+                self.engine.watchdog().arm(before, next, self);
+            }
+            (None | Some(_), _) => {}
         }
         settled
-    }
-
-    fn acquire_claims(&self, ballot: Option<Ballot>) -> &Claims {
-        if ballot == self.first {
-            &self.acquire
-        } else {
-            &self.again
-        }
-    }
-
-    fn extension_claims(&self) -> MutexGuard<'_, (u32, Claims)> {
-        self.extension
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// One bit for each of these nodes.
+fn bits(nodes: impl Iterator<Item = usize>) -> u32 {
+    nodes.fold(0, |bits, node| bits | 1 << node)
 }
 
 impl Caller for Cell {
@@ -323,20 +298,12 @@ impl Caller for Cell {
     }
 
     fn claim(&self, node: usize, command: Command) -> bool {
-        match command {
-            Command::Acquire { ballot, .. } => self.acquire_claims(ballot).claim(node),
-            Command::Extend { number, .. } => {
-                let current = self.extension_claims();
-                current.0 == number && current.1.claim(node)
-            }
-            Command::Heal { .. } => !self.ended.load(Ordering::Acquire),
-            Command::Release | Command::Tombstone { .. } => true,
-        }
+        self.claims.claim(node, command)
     }
 
     fn on_reply(self: Arc<Self>, node: usize, command: Command, reply: Reply, at: Option<Moment>) {
         if let Some(fence) = reply.vote.fence() {
-            self.engine.hints().note(self.key(), fence);
+            self.engine.hints().note_all(&self.mark.keys, fence);
         }
         self.feed_and(
             at,
@@ -363,19 +330,14 @@ struct Post<'a> {
 
 impl Outbox for Post<'_> {
     fn submit(&mut self, node: usize, command: Command) -> Result<(), Unsent> {
-        if let Command::Extend { number, .. } = command {
-            let mut current = self.cell.extension_claims();
-            if current.0 != number {
-                *current = (number, Claims::default());
-            }
-        }
+        self.cell.claims.open(command);
         if let Command::Acquire {
             ballot: Some(ballot),
             ..
         } = command
         {
             let mut hints = self.cell.engine.hints();
-            hints.note(self.cell.key(), ballot.tombstone());
+            hints.note_all(&self.cell.mark.keys, ballot.tombstone());
         }
         let caller = Arc::clone(self.cell);
         self.cell
@@ -392,15 +354,7 @@ impl Outbox for Post<'_> {
     }
 
     fn withdraw(&mut self, node: usize, command: Command) -> bool {
-        match command {
-            Command::Acquire { ballot, .. } => self.cell.acquire_claims(ballot).withdraw(node),
-            Command::Extend { number, .. } => {
-                let current = self.cell.extension_claims();
-                current.0 == number && current.1.withdraw(node)
-            }
-            // A heal asks when it is written; a release is always wanted.
-            Command::Heal { .. } | Command::Release | Command::Tombstone { .. } => false,
-        }
+        self.cell.claims.withdraw(node, command)
     }
 
     fn wake(&mut self) {

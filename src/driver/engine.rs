@@ -3,21 +3,22 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::runtime::Handle;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, oneshot};
 use tokio::time::Sleep;
 
 use super::cell::Cell;
+use super::queue::Queue;
+use super::told::Told;
 use super::watchdog::Watchdog;
 use crate::clock::Clock;
+use crate::node::glance::Glimpse;
 use crate::node::vigil::Founders;
-use crate::node::{Context, Link, Node, Observer, Request, Standing};
+use crate::node::{Context, Link, Node, Request, Standing};
 use crate::quorum::ballot::Hints;
 use crate::quorum::hold::Command;
-use crate::quorum::ledger::News;
 use crate::quorum::trust::Identities;
 use crate::quorum::validity::{self, Moment};
 use crate::quorum::vote::Unsent;
@@ -33,6 +34,7 @@ pub(crate) struct Engine {
     clock: Arc<Clock>,
     entropy: Arc<Entropy>,
     hints: Mutex<Hints>,
+    queue: Arc<Queue>,
     runtime: Handle,
     watchdog: Arc<Watchdog>,
     ids: AtomicU64,
@@ -76,6 +78,7 @@ impl Engine {
             clock,
             entropy,
             hints: Mutex::default(),
+            queue: Arc::default(),
             runtime,
             watchdog: Arc::default(),
             ids: AtomicU64::new(0),
@@ -87,7 +90,7 @@ impl Engine {
         for (node, peer) in engine.nodes.iter().enumerate() {
             peer.node.start(Context {
                 node,
-                observer: Box::new(Told {
+                observer: Arc::new(Told {
                     engine: Arc::downgrade(&engine),
                     node,
                 }),
@@ -125,6 +128,10 @@ impl Engine {
         self.hints.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    pub(crate) const fn queue(&self) -> &Arc<Queue> {
+        &self.queue
+    }
+
     pub(crate) fn watchdog(&self) -> &Watchdog {
         &self.watchdog
     }
@@ -155,6 +162,16 @@ impl Engine {
             return Err(request.refuse(Unsent::QueueFull));
         }
         peer.node.submit(request)
+    }
+
+    /// See [`Node::look`].
+    pub(crate) fn look(
+        &self,
+        node: usize,
+        key: &str,
+    ) -> Result<oneshot::Receiver<Glimpse>, Unsent> {
+        let peer = self.nodes.get(node).ok_or(Unsent::NotConnected)?;
+        peer.node.look(key)
     }
 
     pub(crate) fn link(&self, node: usize) -> Link {
@@ -188,6 +205,17 @@ impl Engine {
             let is_coming = |link| link == Link::Connecting || link == undecided;
             up >= validity::quorum(self.nodes.len()) || !links().any(is_coming) || self.is_closed()
         };
+        self.until(decided, limit).await;
+    }
+
+    /// Waits until every node has been connected once or could not be, or until `limit`.
+    pub(crate) async fn introduced(&self, limit: Moment) {
+        let is_coming = |peer: &Peer| peer.node.link() == Link::Connecting;
+        self.until(|| !self.nodes.iter().any(is_coming), limit)
+            .await;
+    }
+
+    async fn until(&self, decided: impl Fn() -> bool, limit: Moment) {
         if decided() {
             return;
         }
@@ -268,6 +296,22 @@ impl Engine {
         self.unsettled.load(Ordering::Relaxed)
     }
 
+    /// Does anybody hold or wait for a lock?
+    pub(crate) fn is_busy(&self) -> bool {
+        self.unsettled() > 0 || !self.queue.is_empty()
+    }
+
+    /// Something has changed that whoever waits by [`Engine::wait`] may look for.
+    pub(crate) fn on_changed(&self) {
+        self.changed.notify_waiters();
+    }
+
+    /// The cells that are told this node's news.
+    pub(crate) fn debtors(&self, node: usize) -> Vec<Arc<Cell>> {
+        let peer = self.nodes.get(node);
+        peer.map_or_else(Vec::new, |peer| peer.debtors().values().cloned().collect())
+    }
+
     /// From now on the cell is told this node's news.
     pub(crate) fn tell(&self, node: usize, cell: &Arc<Cell>) {
         if let Some(peer) = self.nodes.get(node) {
@@ -308,45 +352,4 @@ impl fmt::Debug for Engine {
             .field("closed", &self.is_closed())
             .finish_non_exhaustive()
     }
-}
-
-/// Passes one node's news on to the cells that wait for it.
-struct Told {
-    engine: Weak<Engine>,
-    node: usize,
-}
-
-impl Observer for Told {
-    fn on_news(&self, news: News) {
-        let Some(engine) = self.engine.upgrade() else {
-            return;
-        };
-        let Some(peer) = engine.nodes.get(self.node) else {
-            return;
-        };
-        let debtors: Vec<Arc<Cell>> = peer.debtors().values().cloned().collect();
-        for cell in debtors {
-            cell.on_news(self.node, news);
-        }
-    }
-
-    fn on_link(&self) {
-        if let Some(engine) = self.engine.upgrade() {
-            engine.changed.notify_waiters();
-        }
-    }
-
-    fn on_touched(&self, _key: Option<&str>) {}
-
-    fn is_busy(&self) -> bool {
-        let engine = self.engine.upgrade();
-        engine.is_some_and(|engine| engine.unsettled() > 0)
-    }
-}
-
-/// The clamp of DESIGN section 3: a tenth of the ttl, between 50 ms and 1 s, at most half the ttl.
-pub(crate) fn default_round_timeout(ttl: Duration) -> Duration {
-    (ttl / 10)
-        .clamp(Duration::from_millis(50), Duration::from_secs(1))
-        .min(ttl / 2)
 }

@@ -7,5 +7,8 @@
 
 pub(crate) mod attempt;
 pub(crate) mod cell;
+mod claims;
 pub(crate) mod engine;
+pub(crate) mod queue;
+mod told;
 pub(crate) mod watchdog;

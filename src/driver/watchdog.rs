@@ -27,13 +27,19 @@ pub(crate) struct Watchdog {
 #[derive(Debug, Default)]
 struct Timers {
     by_moment: BTreeMap<(Moment, u64), Arc<Cell>>,
+    /// Woken just now, and not back yet: whoever asks for all locks must see it.
+    firing: Option<Arc<Cell>>,
     /// Until when the task sleeps.
     asleep_until: Option<Moment>,
 }
 
 impl Watchdog {
-    pub(crate) fn arm(&self, at: Moment, cell: &Arc<Cell>) {
+    /// Wakes the cell at this moment; `before`: and not at that one.
+    pub(crate) fn arm(&self, before: Option<Moment>, at: Moment, cell: &Arc<Cell>) {
         let mut timers = self.timers();
+        if let Some(before) = before {
+            timers.by_moment.remove(&(before, cell.id()));
+        }
         timers.by_moment.insert((at, cell.id()), Arc::clone(cell));
         if timers.asleep_until.is_none_or(|until| at < until) {
             timers.asleep_until = Some(at);
@@ -50,7 +56,9 @@ impl Watchdog {
 
     /// All locks that are not settled and wait for time to pass.
     pub(crate) fn cells(&self) -> Vec<Arc<Cell>> {
-        self.timers().by_moment.values().cloned().collect()
+        let timers = self.timers();
+        let waiting = timers.by_moment.values();
+        waiting.chain(&timers.firing).cloned().collect()
     }
 
     pub(crate) fn stop(&self) {
@@ -84,6 +92,9 @@ impl Watchdog {
         let now = engine.clock().now();
         while let Some((at, cell)) = self.pop_due(now) {
             cell.on_timer(at);
+            let fired = self.timers().firing.take();
+            // Outside the mutex: these may be the last references.
+            drop((fired, cell));
         }
     }
 
@@ -91,7 +102,12 @@ impl Watchdog {
         let mut timers = self.timers();
         let first = timers.by_moment.first_entry()?;
         let (at, _) = *first.key();
-        (at <= now).then(|| (at, first.remove()))
+        if at > now {
+            return None;
+        }
+        let cell = first.remove();
+        timers.firing = Some(Arc::clone(&cell));
+        Some((at, cell))
     }
 
     fn next_sleep(&self, engine: &Engine) -> Option<tokio::time::Sleep> {
@@ -104,5 +120,30 @@ impl Watchdog {
 
     fn timers(&self) -> MutexGuard<'_, Timers> {
         self.timers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(all(test, feature = "testkit"))]
+mod tests {
+    use super::*;
+    use crate::testkit::memory::MemoryServer;
+    use crate::{Redlock, Renewal};
+
+    /// Whatever its timers are about at that moment.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_lock_that_is_woken_and_armed_again_is_seen_all_the_time() {
+        let redlock = Redlock::builder()
+            .memory_nodes([MemoryServer::new(1).link()])
+            .build()
+            .unwrap();
+        let request = redlock.acquire("resource");
+        let renewal = Renewal::every(Duration::from_millis(1));
+        let guard = request.renewal(renewal).await.unwrap();
+        let engine = redlock.engine().unwrap();
+        let looks = tokio::task::spawn_blocking(move || {
+            (0..5_000_000).all(|_| !engine.watchdog().cells().is_empty())
+        });
+        assert!(looks.await.unwrap());
+        guard.release().await.unwrap();
     }
 }

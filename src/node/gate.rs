@@ -18,6 +18,7 @@ pub(crate) const MAX_UNANSWERED: usize = 4096;
 pub(crate) struct Gate {
     standing: Mutex<Standing>,
     unanswered: AtomicUsize,
+    /// See [`Node::tells`](super::Node::tells).
     tells: AtomicBool,
 }
 
@@ -38,8 +39,13 @@ impl Gate {
     /// Lets a command in, or says why not. What was let in is counted until [`Gate::answered`].
     pub(crate) fn admit(&self, command: Command) -> Result<(), Unsent> {
         self.lock().link.admits(command)?;
+        self.count(command.is_release())
+    }
+
+    /// Counts what is let in; `always`: also beyond the bound.
+    pub(super) fn count(&self, always: bool) -> Result<(), Unsent> {
         let out = self.unanswered.fetch_add(1, Ordering::Relaxed);
-        if out >= MAX_UNANSWERED && !command.is_release() {
+        if out >= MAX_UNANSWERED && !always {
             self.answered(1);
             return Err(Unsent::QueueFull);
         }
@@ -80,9 +86,17 @@ impl Gate {
 
     /// Returns whether this is a change.
     pub(crate) fn set_link(&self, link: Link, error: Option<Arc<str>>) -> bool {
+        if matches!(link, Link::Down(_)) {
+            self.set_tells(false);
+        }
         let mut standing = self.lock();
         standing.error = error;
         std::mem::replace(&mut standing.link, link) != link
+    }
+
+    /// A link that goes down tells no more. Returns whether it did before.
+    pub(crate) fn set_tells(&self, tells: bool) -> bool {
+        self.tells.swap(tells, Ordering::Relaxed)
     }
 
     pub(crate) fn set_finished(&self, through: ConnectionId) {
@@ -121,6 +135,18 @@ mod tests {
         assert_eq!(gate.admit(Command::Release), Ok(()));
         gate.set_link(Link::Down(Unsent::NotConnected), None);
         assert_eq!(gate.admit(Command::Release), Err(Unsent::NotConnected));
+    }
+
+    #[test]
+    fn a_connection_that_has_ended_tells_nothing() {
+        let gate = Gate::new();
+        assert!(!gate.tells());
+        gate.set_tells(true);
+        gate.set_link(Link::Up, None);
+        gate.set_link(Link::ReleasesOnly(Unsent::BreakerOpen), None);
+        assert!(gate.tells(), "it is the same connection");
+        gate.set_link(Link::Down(Unsent::NotConnected), None);
+        assert!(!gate.tells());
     }
 
     #[test]

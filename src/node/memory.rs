@@ -21,7 +21,7 @@ mod wire;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 use self::driver::Driver;
 pub use self::link::{CutFate, HeldConnection, MemoryLink};
@@ -29,6 +29,7 @@ pub use self::log::{CommandKind, Commands, Executed};
 pub use self::pipe::Latency;
 pub use self::server::{Effect, MemoryServer, Restart};
 use super::gate::Gate;
+use super::glance::{Glance, Glances, Glimpse};
 use super::vigil::Vigil;
 use super::{Context, Link, Node, Request, Standing};
 use crate::quorum::trust::amnesia::Guarding;
@@ -39,20 +40,28 @@ pub(crate) struct MemoryNode {
     network: MemoryLink,
     gate: Arc<Gate>,
     queue: mpsc::UnboundedSender<Request>,
+    glances: Glances,
     /// Taken when the node is started.
-    submitted: Mutex<Option<mpsc::UnboundedReceiver<Request>>>,
+    submitted: Mutex<Option<Submitted>>,
     guarding: Guarding,
 }
+
+type Submitted = (
+    mpsc::UnboundedReceiver<Request>,
+    mpsc::UnboundedReceiver<Glance>,
+);
 
 impl MemoryNode {
     /// A node that is not connected yet. Each node needs a link of its own.
     pub(crate) fn new(network: &MemoryLink, guarding: Guarding) -> Self {
         let (queue, submitted) = mpsc::unbounded_channel();
-        let submitted = Mutex::new(Some(submitted));
+        let (glances, asked) = mpsc::unbounded_channel();
+        let submitted = Mutex::new(Some((submitted, asked)));
         Self {
             network: network.clone(),
             gate: Arc::new(Gate::new()),
             queue,
+            glances,
             submitted,
             guarding,
         }
@@ -66,10 +75,13 @@ impl Node for MemoryNode {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .take();
-        let Some(submitted) = submitted else { return };
+        let Some((submitted, glances)) = submitted else {
+            return;
+        };
         let driver = Driver::new(
             self.network.clone(),
             submitted,
+            glances,
             Arc::clone(&self.gate),
             Vigil::new(self.guarding, &context),
             context,
@@ -79,6 +91,10 @@ impl Node for MemoryNode {
 
     fn submit(&self, request: Request) -> Result<(), Unsent> {
         self.gate.pass(request, &self.queue)
+    }
+
+    fn look(&self, key: &str) -> Result<oneshot::Receiver<Glimpse>, Unsent> {
+        self.gate.look(key, &self.glances)
     }
 
     fn standing(&self) -> Standing {

@@ -2,13 +2,19 @@
 
 pub(crate) mod breaker;
 pub(crate) mod gate;
+pub(crate) mod glance;
 #[cfg(feature = "testkit")]
 pub(crate) mod memory;
 pub(crate) mod redis;
+#[cfg(test)]
+#[cfg(feature = "testkit")]
+mod tests;
 pub(crate) mod vigil;
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
+
+use tokio::sync::oneshot;
 
 use crate::clock::Clock;
 use crate::quorum::hold::{Command, Reply};
@@ -18,6 +24,7 @@ use crate::quorum::validity::Moment;
 use crate::quorum::vote::{Unsent, Vote};
 use crate::token::{Entropy, Token};
 
+use self::glance::Glimpse;
 use self::vigil::Founders;
 
 /// An independent master.
@@ -36,6 +43,10 @@ pub(crate) trait Node: Send + Sync + fmt::Debug {
     /// cannot be expected to answer, releases only without a connection.
     fn submit(&self, request: Request) -> Result<(), Unsent>;
 
+    /// Asks what stands at a key, behind what was submitted before. Never blocks, and changes nothing;
+    /// the answer does not come if the connection ends before it.
+    fn look(&self, key: &str) -> Result<oneshot::Receiver<Glimpse>, Unsent>;
+
     /// How things stand now. What an observer was told may be older, never newer.
     fn standing(&self) -> Standing;
 
@@ -50,7 +61,7 @@ pub(crate) trait Node: Send + Sync + fmt::Debug {
 pub(crate) struct Context {
     /// The node's place in the list.
     pub(crate) node: usize,
-    pub(crate) observer: Box<dyn Observer>,
+    pub(crate) observer: Arc<dyn Observer>,
     pub(crate) clock: Arc<Clock>,
     /// For the jitter of reconnects.
     pub(crate) entropy: Arc<Entropy>,
@@ -104,7 +115,8 @@ pub(crate) trait Observer: Send + Sync {
     /// The link has changed.
     fn on_link(&self);
     /// A key that was watched may have changed, and is watched no more; `None`: so may all keys.
-    /// A change that this connection made itself is not told.
+    /// A change that this connection made itself is not told, and ends the watch all the same. It may
+    /// come ahead of the reply to the acquire that watched.
     fn on_touched(&self, key: Option<&str>);
     /// Does the client hold or wait for any lock?
     fn is_busy(&self) -> bool;
@@ -149,6 +161,12 @@ impl Request {
         self.caller.as_ref().map_or(&[], |caller| caller.keys())
     }
 
+    /// Is its lock one of several keys at once?
+    pub(crate) fn is_for_set(&self) -> bool {
+        self.keys().len() > 1
+    }
+
+    /// The key of its lock; the first, if it is for a set.
     pub(crate) fn key(&self) -> &str {
         self.keys().first().map_or("", |key| key)
     }

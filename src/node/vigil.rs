@@ -80,6 +80,11 @@ impl Vigil {
         self.founders.wake(founds);
     }
 
+    /// The node says that it was flushed: poll again.
+    pub(crate) const fn on_flushed(&mut self) {
+        self.trust.on_flushed();
+    }
+
     pub(crate) fn on_away(&mut self) {
         self.trust.on_away(&mut self.founders.state());
     }

@@ -16,15 +16,26 @@ pub(crate) struct Backoff {
 impl Backoff {
     /// The pause after one more failure. `random` is uniform over all of `u64`.
     pub(crate) fn next(&mut self, random: u64) -> Duration {
+        self.next_above(Duration::ZERO, random)
+    }
+
+    /// The same, with a bound of `least` at least, if that is not too long.
+    pub(crate) fn next_above(&mut self, least: Duration, random: u64) -> Duration {
         let bound = FIRST
+            .max(least)
             .saturating_mul(1_u32.checked_shl(self.failures).unwrap_or(u32::MAX))
             .min(LONGEST);
         self.failures = self.failures.saturating_add(1);
-        let span = u64::try_from(bound.as_nanos()).unwrap_or(u64::MAX);
-        // The high half of a 64 x 64 bit product: uniform over 0..span, without a division's bias.
-        let scaled = u128::from(random).saturating_mul(u128::from(span)) >> 64_u32;
-        Duration::from_nanos(u64::try_from(scaled).unwrap_or(span))
+        uniform(bound, random)
     }
+}
+
+/// Uniform between zero and `bound`, if `random` is over all of `u64`.
+pub(super) fn uniform(bound: Duration, random: u64) -> Duration {
+    let span = u64::try_from(bound.as_nanos()).unwrap_or(u64::MAX);
+    // The high half of a 64 x 64 bit product: uniform over 0..span, without a division's bias.
+    let scaled = u128::from(random).saturating_mul(u128::from(span)) >> 64_u32;
+    Duration::from_nanos(u64::try_from(scaled).unwrap_or(span))
 }
 
 #[cfg(test)]

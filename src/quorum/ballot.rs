@@ -18,7 +18,10 @@ use std::time::Duration;
 /// is safe from a holder that writes after its lock has ended: see
 /// [`docs::fencing`](crate::docs::fencing). Tokens of different resources have nothing to do with
 /// each other, and their differences mean nothing.
+///
+/// With the feature `serde` it is serialised as a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(transparent))]
 pub struct FencingToken(u64);
 
 impl FencingToken {
@@ -26,6 +29,16 @@ impl FencingToken {
     #[must_use]
     pub const fn as_u64(self) -> u64 {
         self.0
+    }
+}
+
+#[cfg(feature = "serde")]
+impl<'de> serde::Deserialize<'de> for FencingToken {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let number = u64::deserialize(deserializer)?;
+        let is_token = (1..=LARGEST).contains(&number);
+        let error = || serde::de::Error::custom(format_args!("{number} is no fencing token"));
+        is_token.then_some(Self(number)).ok_or_else(error)
     }
 }
 
@@ -44,6 +57,11 @@ pub(crate) const SHORTEST_MEMORY: Duration = Duration::from_secs(600);
 /// For how long nodes remember a ballot, where locks have this longest ttl.
 pub(crate) fn memory(max_ttl: Duration) -> Duration {
     SHORTEST_MEMORY.max(max_ttl.saturating_mul(4))
+}
+
+/// Where a node keeps the largest ballot that it has accepted for a lock's key.
+pub(crate) fn fence_key(key: &str) -> String {
+    format!("redlock-quorum:fence:{key}")
 }
 
 /// The number of a fenced attempt, and for how long a node remembers it.
@@ -111,11 +129,28 @@ impl Hints {
         self.young.insert(key.into(), number);
     }
 
-    /// The ballot of a new attempt: the wall clock, or one more than the largest heard of.
-    pub(crate) fn choose(&mut self, key: &str, wall_micros: u64, memory: Duration) -> Ballot {
-        let number = wall_micros.max(self.last(key).saturating_add(1));
-        let ballot = Ballot::new(number, memory);
-        self.note(key, ballot.tombstone());
+    /// So has this one, for each of these keys.
+    pub(crate) fn note_all(&mut self, keys: &[impl AsRef<str>], number: u64) {
+        for key in keys {
+            self.note(key.as_ref(), number);
+        }
+    }
+
+    /// The ballot of a new attempt at all of these keys: the wall clock, or one more than the
+    /// largest heard of for any.
+    pub(crate) fn choose(
+        &mut self,
+        keys: &[impl AsRef<str>],
+        wall_micros: u64,
+        memory: Duration,
+    ) -> Ballot {
+        let last = keys
+            .iter()
+            .map(|key| self.last(key.as_ref()))
+            .max()
+            .unwrap_or(0);
+        let ballot = Ballot::new(wall_micros.max(last.saturating_add(1)), memory);
+        self.note_all(keys, ballot.tombstone());
         ballot
     }
 
@@ -134,23 +169,36 @@ mod tests {
     #[test]
     fn a_ballot_is_the_wall_clock_or_one_more_than_was_heard_of() {
         let mut hints = Hints::default();
-        let mut choose = |wall| hints.choose("a", wall, MEMORY).number();
+        let mut choose = |wall| hints.choose(&["a"], wall, MEMORY).number();
         assert_eq!(choose(1000), 1000);
         assert_eq!(choose(2000), 2000);
         let behind = [choose(5), choose(5)];
         assert!(behind[0] > 2000 && behind[1] > behind[0], "{behind:?}");
         hints.note("a", 9000);
         hints.note("a", 8000);
-        assert_eq!(hints.choose("a", 5, MEMORY).number(), 9001);
-        assert_eq!(hints.choose("b", 5, MEMORY).number(), 5);
-        assert_eq!(hints.choose("c", 0, MEMORY).number(), 1, "never zero");
+        assert_eq!(hints.choose(&["a"], 5, MEMORY).number(), 9001);
+        assert_eq!(hints.choose(&["b"], 5, MEMORY).number(), 5);
+        assert_eq!(hints.choose(&["c"], 0, MEMORY).number(), 1, "never zero");
+    }
+
+    #[test]
+    fn a_set_has_one_ballot_above_all_that_was_heard_of_its_keys() {
+        let mut hints = Hints::default();
+        hints.note("a", 70);
+        hints.note("b", 90);
+        let set = ["a", "b"];
+        let first = hints.choose(&set, 5, MEMORY).number();
+        assert_eq!(first, 91);
+        assert!(hints.choose(&["a"], 5, MEMORY).number() > first);
+        hints.note_all(&set, 500);
+        assert_eq!(hints.choose(&["b"], 5, MEMORY).number(), 501);
     }
 
     #[test]
     fn numbers_stay_exact_in_doubles() {
         let mut hints = Hints::default();
         hints.note("a", u64::MAX);
-        let largest = hints.choose("a", 5, MEMORY);
+        let largest = hints.choose(&["a"], 5, MEMORY);
         assert_eq!(largest.tombstone(), (1 << 53) - 1);
         assert_eq!(largest.above(u64::MAX), largest);
     }

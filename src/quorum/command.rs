@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::ballot::Ballot;
 use super::ledger::Carrier;
+use super::renewal::Renewal;
 use super::vote::{Unsent, Vote};
 
 /// What is asked of a node.
@@ -75,35 +76,27 @@ pub(crate) trait Outbox {
     fn wake(&mut self);
 }
 
-/// Why a lock is not held any more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum LossCause {
-    /// Its validity ended before it was extended.
-    Expired,
-    /// Too few nodes still have the key: it was deleted, evicted, or forgotten. An extension,
-    /// by hand or by renewal, found out; nodes are not asked otherwise.
-    Gone,
-    /// The longest time that it may be held is over ([`Renewal::max_hold`](crate::Renewal::max_hold)).
-    /// The nodes keep the key until the guard is dropped, or until it expires.
-    MaxHold,
-    /// The guard was turned into a lease.
-    Detached,
-    /// The guard was released.
-    Released,
-    /// The client was closed.
-    Closed,
+/// What a lock was asked for with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Terms {
+    pub(crate) ttl: Duration,
+    pub(crate) round_timeout: Duration,
+    pub(crate) renewal: Renewal,
+    /// For the jitter of renewals.
+    pub(crate) jitter: u64,
+    /// If it is fenced.
+    pub(crate) ballot: Option<Ballot>,
 }
 
-impl std::fmt::Display for LossCause {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Expired => "validity ended",
-            Self::Gone => "the key is gone from a quorum of nodes",
-            Self::MaxHold => "held for as long as it may be",
-            Self::Detached => "detached",
-            Self::Released => "released",
-            Self::Closed => "the client was closed",
-        })
-    }
+/// What became of a release, as far as it is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Removal {
+    /// Nodes that may still hold the key.
+    pub(crate) remaining: usize,
+    /// Nodes that deleted it.
+    pub(crate) deleted: usize,
+    /// Fewer than a quorum can still hold it.
+    pub(crate) confirmed: bool,
+    /// The time to wait for more is over, or nothing more can come.
+    pub(crate) timed_out: bool,
 }

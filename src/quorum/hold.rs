@@ -6,12 +6,12 @@
 
 use std::time::Duration;
 
-use super::ballot::Ballot;
 use super::balloting::Balloting;
-pub(crate) use super::command::{Command, LossCause, Outbox, Reply};
+pub(crate) use super::command::{Command, Outbox, Removal, Reply, Terms};
 use super::extending::Extending;
 use super::ledger::{Ledger, News};
-use super::renewal::{Renewal, Renewing};
+pub(crate) use super::loss::LossCause;
+use super::renewal::Renewing;
 use super::round::{Round, Verdict};
 use super::validity::{self, Moment};
 use super::vote::Vote;
@@ -33,19 +33,6 @@ pub(super) enum Phase {
     },
 }
 
-/// What became of a release, as far as it is known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Removal {
-    /// Nodes that may still hold the key.
-    pub(crate) remaining: usize,
-    /// Nodes that deleted it.
-    pub(crate) deleted: usize,
-    /// Fewer than a quorum can still hold it.
-    pub(crate) confirmed: bool,
-    /// The time to wait for more is over, or nothing more can come.
-    pub(crate) timed_out: bool,
-}
-
 /// How a hold begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Opening {
@@ -53,18 +40,6 @@ pub(super) enum Opening {
     Acquire,
     /// By an extension of a key that somebody else may have set. If it fails, the key is left alone.
     Attach,
-}
-
-/// What a lock was asked for with.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Terms {
-    pub(crate) ttl: Duration,
-    pub(crate) round_timeout: Duration,
-    pub(crate) renewal: Renewal,
-    /// For the jitter of renewals.
-    pub(crate) jitter: u64,
-    /// If it is fenced.
-    pub(crate) ballot: Option<Ballot>,
 }
 
 #[derive(Clone, Debug)]
@@ -82,7 +57,7 @@ pub(crate) struct Hold {
     pub(super) opening: Opening,
     /// What is there is ours to remove: of a lock that is being attached, once it is handed out.
     is_ours: bool,
-    lost: Option<LossCause>,
+    pub(super) lost: Option<LossCause>,
     deleted: usize,
     timed_out: bool,
 }
@@ -160,40 +135,6 @@ impl Hold {
     /// The ttl that the nodes were last asked for, and gave.
     pub(crate) const fn ttl(&self) -> Duration {
         self.renewing.ttl()
-    }
-
-    pub(crate) fn loss_at(&self) -> Moment {
-        validity::loss_at(self.valid_until)
-    }
-
-    /// Is the lock lost at `now`, and why? The clock has the last word (law 5).
-    pub(crate) fn loss(&self, now: Moment) -> Option<LossCause> {
-        let by_time = || {
-            let is_over = self.ends_at().is_some_and(|end| self.valid_until >= end);
-            if is_over {
-                LossCause::MaxHold
-            } else {
-                LossCause::Expired
-            }
-        };
-        self.lost.or_else(|| (now >= self.loss_at()).then(by_time))
-    }
-
-    /// When it ends, whatever is done.
-    fn ends_at(&self) -> Option<Moment> {
-        self.renewing.ends_at(self.round.started_at())
-    }
-
-    /// A quorum has granted or extended it, by a round that began at `started_at`.
-    pub(super) fn prolong(&mut self, started_at: Moment, ttl: Duration) {
-        let granted = validity::valid_until(started_at, ttl);
-        let end = self.ends_at().unwrap_or(granted);
-        self.valid_until = self.valid_until.max(granted.min(end));
-        self.renewing.on_confirmed(started_at, ttl);
-        if granted > end {
-            // It lasts for as long as it may.
-            self.renewing.stop();
-        }
     }
 
     /// Has its removal begun? Nothing ends that.
@@ -283,10 +224,8 @@ impl Hold {
             }
             Command::Extend { number: 0, .. } => {
                 self.ledger.on_extension_reply(node, vote, carrier);
-                let vote = match vote {
-                    Vote::Held { .. } if bug!(AttachWithoutProof) => Vote::Granted,
-                    vote => vote,
-                };
+                let counts = vote.is_contention() && bug!(AttachWithoutProof);
+                let vote = if counts { Vote::Granted } else { vote };
                 let verdict = self.round.on_vote(node, vote, error, now);
                 self.on_verdict(verdict, now, outbox);
             }
@@ -414,27 +353,8 @@ impl Hold {
         outbox.wake();
     }
 
-    /// Law 5: the hold ends at `loss_at`, or when no quorum of nodes can have the key any more.
-    pub(super) fn check_loss(&mut self, now: Moment, outbox: &mut dyn Outbox) {
-        if self.phase != Phase::Held {
-            return;
-        }
-        if self.loss(now) == Some(LossCause::MaxHold) {
-            self.lost = Some(LossCause::MaxHold);
-            self.phase = Phase::Lingering {
-                until: now.after(self.renewing.ttl()),
-            };
-            self.renewing.stop();
-            outbox.wake();
-        } else if let Some(cause) = self.loss(now) {
-            self.end(cause, now, outbox);
-        } else if self.ledger.possible_holders() < self.round.quorum() {
-            self.end(LossCause::Gone, now, outbox);
-        }
-    }
-
     /// Nothing of this lock is wanted any more: take back what is unwritten, release the rest.
-    fn end(&mut self, cause: LossCause, now: Moment, outbox: &mut dyn Outbox) {
+    pub(super) fn end(&mut self, cause: LossCause, now: Moment, outbox: &mut dyn Outbox) {
         if self.is_releasing() {
             return;
         }

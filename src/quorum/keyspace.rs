@@ -3,21 +3,23 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::ballot::fence_key;
 use super::hold::Command;
-use super::rule::{self, Answer, Change, Owner, Ruling};
+use super::majority::{Key, Seen};
 use super::validity::Moment;
 use super::vote::Vote;
+
+mod locks;
+mod watches;
+
+pub(crate) use self::watches::Watcher;
+use self::watches::Watches;
 
 /// Somebody else's key is there, or none: a bare reply tells no more.
 const NOT_OURS: Vote = Vote::Held {
     ttl: None,
     fence: None,
 };
-
-/// Where a node keeps the largest ballot it has accepted for a lock key.
-fn fence_key(key: &str) -> String {
-    format!("redlock-quorum:fence:{key}")
-}
 
 /// The keys of one server. Every call carries the server's own time.
 ///
@@ -26,6 +28,7 @@ fn fence_key(key: &str) -> String {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Keyspace {
     entries: BTreeMap<Box<str>, Entry>,
+    watches: Watches,
 }
 
 #[derive(Clone, Debug)]
@@ -35,11 +38,24 @@ struct Entry {
 }
 
 impl Keyspace {
-    /// Carries out one command of a lock, and votes.
-    pub(crate) fn apply(&mut self, command: Command, key: &str, token: &str, now: Moment) -> Vote {
-        if let Some(vote) = self.apply_fenced(command, key, token, now) {
-            return vote;
+    /// Carries out one command of a lock, of one key or of a set, and votes.
+    pub(crate) fn apply<K: AsRef<str>>(
+        &mut self,
+        command: Command,
+        keys: &[K],
+        token: &str,
+        now: Moment,
+    ) -> Vote {
+        if command.ballot().is_some() {
+            return self.apply_fenced(command, keys, token, now);
         }
+        match keys {
+            [key] => self.apply_plain(command, key.as_ref(), token, now),
+            _ => self.apply_to_set(command, keys, token, now),
+        }
+    }
+
+    fn apply_plain(&mut self, command: Command, key: &str, token: &str, now: Moment) -> Vote {
         let entry = self.living(key, now);
         let is_ours = entry.as_ref().is_some_and(|entry| &*entry.value == token);
         match (command, entry) {
@@ -51,14 +67,14 @@ impl Keyspace {
                 self.set(key, token, Some(ttl), now);
                 Vote::Granted
             }
-            (Command::Extend { ttl, .. }, Some(entry)) if is_ours => {
-                entry.lengthen(now.after(ttl));
+            (Command::Extend { ttl, .. }, Some(_)) if is_ours => {
+                self.lengthen(key, ttl, now);
                 Vote::Granted
             }
             (Command::Release | Command::Tombstone { .. }, Some(_))
                 if is_ours || bug!(ReleaseIgnoresToken) =>
             {
-                self.entries.remove(key);
+                self.delete(key);
                 Vote::Granted
             }
             (
@@ -72,55 +88,19 @@ impl Keyspace {
         }
     }
 
-    /// Carries out a command with a ballot; `None`: it has none.
-    fn apply_fenced(
-        &mut self,
-        command: Command,
-        key: &str,
-        token: &str,
-        now: Moment,
-    ) -> Option<Vote> {
-        let ballot = command.ballot()?;
-        let fence_key = fence_key(key);
-        let owner = match self.get(key, now) {
-            None => Owner::Nobody,
-            Some(value) if value == token => Owner::Us,
-            Some(_) => Owner::Another,
-        };
-        let fence = self.get(&fence_key, now).and_then(|text| text.parse().ok());
-        let Ruling {
-            answer,
-            lock,
-            fence: accepted,
-        } = rule::rule(command, owner, fence.unwrap_or(0))?;
-        match lock {
-            Change::None => {}
-            Change::Set { ttl } => self.set(key, token, Some(ttl), now),
-            Change::Renew { ttl } => {
-                if let Some(entry) = self.living(key, now) {
-                    entry.lengthen(now.after(ttl));
-                }
-            }
-            Change::Delete => self.delete(key),
-        }
-        if let Some(number) = accepted {
-            self.set(&fence_key, &number.to_string(), Some(ballot.memory()), now);
-        }
-        Some(match answer {
-            Answer::Yes => Vote::Granted,
-            Answer::Held if command.is_release() => NOT_OURS,
-            Answer::Held => Vote::Held {
-                ttl: self.ttl(key, now),
-                fence,
-            },
-            Answer::Stale => Vote::Stale {
-                fence: fence.unwrap_or(0),
-            },
-        })
-    }
-
     pub(crate) fn get(&mut self, key: &str, now: Moment) -> Option<&str> {
         self.living(key, now).map(|entry| &*entry.value)
+    }
+
+    /// What the node has of a lock.
+    pub(crate) fn look(&mut self, key: &str, now: Moment) -> Seen {
+        let fence = self.get(&fence_key(key), now);
+        let fence = fence.and_then(|text| text.parse().ok());
+        let key = self.living(key, now).map(|entry| Key {
+            token: Some(entry.value.clone()),
+            ttl: entry.expires_at.map(|at| at.since(now)),
+        });
+        Seen { key, fence }
     }
 
     /// How long the key still lives; `None` if it is not there or has no ttl.
@@ -131,6 +111,7 @@ impl Keyspace {
     /// Sets the key, whatever was there.
     pub(crate) fn set(&mut self, key: &str, value: &str, ttl: Option<Duration>, now: Moment) {
         let expires_at = ttl.map(|ttl| now.after(ttl));
+        self.watches.touch(key);
         self.entries.insert(
             key.into(),
             Entry {
@@ -141,15 +122,25 @@ impl Keyspace {
     }
 
     pub(crate) fn delete(&mut self, key: &str) {
-        self.entries.remove(key);
+        if self.entries.remove(key).is_some() {
+            self.watches.touch(key);
+        }
     }
 
+    /// Nobody watches anything any more.
     pub(crate) fn clear(&mut self) {
         self.entries.clear();
+        self.watches = Watches::default();
     }
 
     pub(crate) fn keys(&mut self, now: Moment) -> impl Iterator<Item = &str> {
-        self.entries.retain(|_, entry| !entry.is_expired(now));
+        self.entries.retain(|key, entry| {
+            let is_over = entry.is_expired(now);
+            if is_over {
+                self.watches.touch(key);
+            }
+            !is_over
+        });
         self.entries.keys().map(|key| &**key)
     }
 
@@ -161,18 +152,24 @@ impl Keyspace {
             .get(key)
             .is_some_and(|entry| entry.is_expired(now))
         {
-            self.entries.remove(key);
+            self.delete(key);
         }
         self.entries.get_mut(key)
+    }
+
+    /// Never shortens: an earlier promise of validity must stand.
+    fn lengthen(&mut self, key: &str, ttl: Duration, now: Moment) {
+        let until = now.after(ttl);
+        if let Some(entry) = self.living(key, now)
+            && entry.expires_at.is_none_or(|at| at < until)
+        {
+            entry.expires_at = Some(until);
+            self.watches.touch(key);
+        }
     }
 }
 
 impl Entry {
-    /// Never shortens: an earlier promise of validity must stand.
-    fn lengthen(&mut self, until: Moment) {
-        self.expires_at = Some(self.expires_at.map_or(until, |at| at.max(until)));
-    }
-
     fn is_expired(&self, now: Moment) -> bool {
         self.expires_at.is_some_and(|at| at <= now)
     }
@@ -204,16 +201,16 @@ mod tests {
     #[test]
     fn one_token_at_a_time() {
         let mut keys = Keyspace::default();
-        assert_eq!(keys.apply(ACQUIRE, "k", "a", at(0)), Vote::Granted);
-        assert_eq!(keys.apply(ACQUIRE, "k", "b", at(99)), NOT_OURS);
+        assert_eq!(keys.apply(ACQUIRE, &["k"], "a", at(0)), Vote::Granted);
+        assert_eq!(keys.apply(ACQUIRE, &["k"], "b", at(99)), NOT_OURS);
         assert_eq!(
-            keys.apply(ACQUIRE, "k", "a", at(99)),
+            keys.apply(ACQUIRE, &["k"], "a", at(99)),
             NOT_OURS,
             "NX knows no owner"
         );
-        assert_eq!(keys.apply(ACQUIRE, "other", "b", at(99)), Vote::Granted);
+        assert_eq!(keys.apply(ACQUIRE, &["other"], "b", at(99)), Vote::Granted);
         assert_eq!(
-            keys.apply(ACQUIRE, "k", "b", at(100)),
+            keys.apply(ACQUIRE, &["k"], "b", at(100)),
             Vote::Granted,
             "it has expired"
         );
@@ -223,25 +220,25 @@ mod tests {
     #[test]
     fn a_release_removes_its_own_token_only() {
         let mut keys = Keyspace::default();
-        assert_eq!(keys.apply(RELEASE, "k", "a", at(0)), NOT_OURS);
-        keys.apply(ACQUIRE, "k", "a", at(0));
-        assert_eq!(keys.apply(RELEASE, "k", "b", at(1)), NOT_OURS);
-        assert_eq!(keys.apply(RELEASE, "k", "a", at(1)), Vote::Granted);
+        assert_eq!(keys.apply(RELEASE, &["k"], "a", at(0)), NOT_OURS);
+        keys.apply(ACQUIRE, &["k"], "a", at(0));
+        assert_eq!(keys.apply(RELEASE, &["k"], "b", at(1)), NOT_OURS);
+        assert_eq!(keys.apply(RELEASE, &["k"], "a", at(1)), Vote::Granted);
         assert_eq!(keys.keys(at(1)).count(), 0);
     }
 
     #[test]
     fn an_extension_never_shortens_and_never_creates() {
         let mut keys = Keyspace::default();
-        assert_eq!(keys.apply(extend(50), "k", "a", at(0)), NOT_OURS);
-        keys.apply(ACQUIRE, "k", "a", at(0));
-        assert_eq!(keys.apply(extend(50), "k", "a", at(10)), Vote::Granted);
+        assert_eq!(keys.apply(extend(50), &["k"], "a", at(0)), NOT_OURS);
+        keys.apply(ACQUIRE, &["k"], "a", at(0));
+        assert_eq!(keys.apply(extend(50), &["k"], "a", at(10)), Vote::Granted);
         assert_eq!(keys.ttl("k", at(10)), Some(Duration::from_millis(90)));
-        assert_eq!(keys.apply(extend(100), "k", "a", at(60)), Vote::Granted);
+        assert_eq!(keys.apply(extend(100), &["k"], "a", at(60)), Vote::Granted);
         assert_eq!(keys.ttl("k", at(60)), Some(TTL));
-        assert_eq!(keys.apply(extend(100), "k", "b", at(60)), NOT_OURS);
+        assert_eq!(keys.apply(extend(100), &["k"], "b", at(60)), NOT_OURS);
         assert_eq!(
-            keys.apply(extend(100), "k", "a", at(160)),
+            keys.apply(extend(100), &["k"], "a", at(160)),
             NOT_OURS,
             "it has expired"
         );
@@ -250,7 +247,7 @@ mod tests {
     #[test]
     fn what_has_expired_does_not_return_with_an_earlier_clock() {
         let mut keys = Keyspace::default();
-        keys.apply(ACQUIRE, "k", "a", at(0));
+        keys.apply(ACQUIRE, &["k"], "a", at(0));
         keys.set("forever", "x", None, at(0));
         assert_eq!(keys.keys(at(100)).collect::<Vec<_>>(), ["forever"]);
         assert_eq!(keys.get("k", at(0)), None);

@@ -15,7 +15,7 @@
 //! 2. A vote is exactly one of six ([`vote`]): `law_2_*`.
 //! 3. The verdict is as early as it is determined ([`round`]): `law_3_*`.
 //! 4. Cleanup follows every vote that is granted, unknown or pending ([`ledger`]): `law_4_*`.
-//! 5. Loss is sticky and on time ([`hold`]): `law_5_*`.
+//! 5. Loss is sticky and on time ([`loss`]): `law_5_*`.
 //! 6. A fresh token for every attempt (`crate::token`): `law_6_*`.
 //!
 //! The calling contract of every state machine here: time never goes backwards; every submitted
@@ -49,6 +49,8 @@ pub(crate) mod hold;
 #[cfg(feature = "testkit")]
 pub(crate) mod keyspace;
 pub(crate) mod ledger;
+pub(crate) mod loss;
+pub(crate) mod majority;
 pub(crate) mod renewal;
 pub(crate) mod round;
 #[cfg(feature = "testkit")]
@@ -58,6 +60,7 @@ pub(crate) mod sabotage;
 pub(crate) mod trust;
 pub(crate) mod validity;
 pub(crate) mod vote;
+pub(crate) mod waiting;
 
 #[cfg(test)]
 mod model;

@@ -41,6 +41,8 @@ pub enum Bug {
     TokenReused,
     /// The node deletes whatever stands under the key.
     ReleaseIgnoresToken,
+    /// A node's word that a watched key has changed is dropped.
+    WakeUpLost,
     /// What has settled is kept on the books.
     SettledKept,
     /// A fencing token is one more than the largest fence heard of, not the attempt's own ballot.

@@ -69,6 +69,15 @@ pub(crate) fn drift(ttl: Duration) -> Duration {
     )
 }
 
+/// How long a round waits for votes unless it is told otherwise: a tenth of the ttl, between 50 ms
+/// and 1 s, at most half the ttl.
+pub(crate) fn round_timeout(ttl: Duration) -> Duration {
+    let part = |of: u32| ttl.checked_div(of).unwrap_or(ttl);
+    part(10)
+        .clamp(Duration::from_millis(50), Duration::from_secs(1))
+        .min(part(2))
+}
+
 /// Until when a grant of `ttl` may be relied on, if its round began at `started_at` (law 1).
 pub(crate) fn valid_until(started_at: Moment, ttl: Duration) -> Moment {
     started_at.after(ttl.saturating_sub(drift(ttl)))

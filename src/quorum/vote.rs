@@ -12,7 +12,8 @@ pub enum Vote {
     Granted,
     /// Somebody else's key is there; to an extension or a release: ours is not.
     Held {
-        /// How long the other key still lives, as far as the node told: only to a fenced command.
+        /// How long the other key still lives, as far as the node told: only to a fenced command, or
+        /// to an acquire that waits. Zero: the lock is free by now.
         ttl: Option<Duration>,
         /// The largest ballot the node has accepted, as far as the node told: only to a fenced command.
         fence: Option<u64>,
@@ -170,6 +171,17 @@ pub struct NodeError {
     message: Arc<str>,
 }
 
+impl NodeError {
+    pub(crate) const fn new(node: Arc<str>, message: Arc<str>) -> Self {
+        Self { node, message }
+    }
+
+    /// Without the node's name.
+    pub(crate) fn message(&self) -> &str {
+        &self.message
+    }
+}
+
 /// All votes of one round, node by node.
 ///
 /// A vote that was still on its way when the round was decided shows as pending; it is looked
@@ -220,10 +232,7 @@ impl Tally {
             .map(|(node, (vote, message))| NodeVote {
                 node: Arc::clone(node),
                 vote,
-                error: message.map(|message| NodeError {
-                    node: Arc::clone(node),
-                    message,
-                }),
+                error: message.map(|message| NodeError::new(Arc::clone(node), message)),
             })
             .collect();
         Self { votes, quorum }

@@ -60,9 +60,16 @@ fn what_another_process_does() {
     });
 }
 
-/// Three nodes, and a lock that is held on the first two, without renewal. The second one restarts
-/// empty.
-async fn held_and_forgotten(guard: RestartGuard) -> (Proxied, Redlock, Guard, Instant) {
+/// How a node loses its data.
+#[derive(Clone, Copy)]
+enum Loss {
+    /// It is killed and starts again without them.
+    Restart,
+    Flush,
+}
+
+/// Three nodes, and a lock that is held on the first two, without renewal. The second one forgets it.
+async fn held_and_forgotten(guard: RestartGuard, how: Loss) -> (Proxied, Redlock, Guard, Instant) {
     let mut nodes = Proxied::start(3);
     let builder = nodes.builder().ttl(TTL).max_ttl(TTL).restart_guard(guard);
     let ours = builder.build().unwrap();
@@ -74,9 +81,13 @@ async fn held_and_forgotten(guard: RestartGuard) -> (Proxied, Redlock, Guard, In
         .unwrap();
     let key = |node: usize| text(&nodes.fleet[node], &["GET", "resource"]);
     assert!(key(0).is_some() && key(1).is_some() && key(2).is_none());
-    nodes.fleet[1].restart().unwrap();
-    let restarted = Instant::now();
-    (nodes, ours, held, restarted)
+    match how {
+        Loss::Restart => nodes.fleet[1].restart().unwrap(),
+        Loss::Flush => drop(ask(&nodes.fleet[1], &["FLUSHALL"])),
+    }
+    let forgotten = Instant::now();
+    assert_eq!(text(&nodes.fleet[1], &["GET", "resource"]), None);
+    (nodes, ours, held, forgotten)
 }
 
 /// What a process is given that reaches the second and the third node, and not the first.
@@ -89,30 +100,43 @@ fn without_the_first(nodes: &Proxied) -> Vec<String> {
     ]
 }
 
-#[test]
-fn a_fresh_process_cannot_win_through_a_restarted_node_until_its_quarantine_ends() {
-    run(async {
-        let (nodes, _ours, held, restarted) = held_and_forgotten(RestartGuard::Observed).await;
-        let urls = without_the_first(&nodes);
-        let said = another_process(&urls, "observed", "10ms").await;
-        assert!(said.contains("it lost: too few nodes"), "{said}");
-        assert!(said.contains("unsent, quarantined"), "{said}");
-        let said = another_process(&urls, "observed", "20s").await;
-        assert!(said.contains("it won: 2 of 3 granted"), "{said}");
-        let (took, least) = (restarted.elapsed(), defaults::quarantine(TTL));
-        assert!(took >= least, "{took:?} of {least:?}");
-        assert_eq!(held.loss(), Some(LossCause::Expired));
-    });
+async fn a_fresh_process_waits_for_the_end_of_the_quarantine(how: Loss) {
+    let (nodes, _ours, held, forgotten) = held_and_forgotten(RestartGuard::Observed, how).await;
+    let urls = without_the_first(&nodes);
+    let said = another_process(&urls, "observed", "10ms").await;
+    assert!(said.contains("it lost: too few nodes"), "{said}");
+    assert!(said.contains("unsent, quarantined"), "{said}");
+    let said = another_process(&urls, "observed", "20s").await;
+    assert!(said.contains("it won: 2 of 3 granted"), "{said}");
+    let (took, least) = (forgotten.elapsed(), defaults::quarantine(TTL));
+    assert!(took >= least, "{took:?} of {least:?}");
+    assert_eq!(held.loss(), Some(LossCause::Expired));
 }
 
-/// The test before this one can fail.
+#[test]
+fn a_fresh_process_cannot_win_through_a_restarted_node_until_its_quarantine_ends() {
+    run(a_fresh_process_waits_for_the_end_of_the_quarantine(
+        Loss::Restart,
+    ));
+}
+
+#[test]
+fn a_fresh_process_cannot_win_through_a_flushed_node_until_its_quarantine_ends() {
+    run(a_fresh_process_waits_for_the_end_of_the_quarantine(
+        Loss::Flush,
+    ));
+}
+
+/// The tests before this one can fail.
 #[test]
 fn without_a_guard_a_fresh_process_wins_what_is_held() {
     run(async {
-        let (nodes, _ours, held, _) = held_and_forgotten(RestartGuard::Off).await;
-        let said = another_process(&without_the_first(&nodes), "off", "10ms").await;
-        assert_eq!(held.loss(), None, "the machine is too slow for this test");
-        assert!(said.contains("it won: 2 of 3 granted"), "{said}");
+        for how in [Loss::Restart, Loss::Flush] {
+            let (nodes, _ours, held, _) = held_and_forgotten(RestartGuard::Off, how).await;
+            let said = another_process(&without_the_first(&nodes), "off", "10ms").await;
+            assert_eq!(held.loss(), None, "the machine is too slow for this test");
+            assert!(said.contains("it won: 2 of 3 granted"), "{said}");
+        }
     });
 }
 

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use redlock_quorum::{ExtendError, Guard, LossCause};
+use futures::FutureExt as _;
+use redlock_quorum::{ExtendError, Guard, Holder, LossCause};
 
 use crate::support::{
-    Proxied, eventually_all_granted, lock_keys, ms, released_everywhere, run, run_on_one_thread,
-    warm_up,
+    Proxied, eventually, eventually_all_granted, lock_keys, ms, released_everywhere, run,
+    run_on_one_thread, warm_up,
 };
 
 const GUARDS: u64 = 5;
@@ -19,16 +20,25 @@ const fn ttl(number: u64) -> Duration {
     Duration::from_millis(1500 + 100 * number)
 }
 
-/// Looks at a guard again and again. Never is it held at or after `valid_until`.
-fn watch(guard: &Guard) -> LossCause {
+/// Looks at a guard again and again. Never is it held at or after its end, which comes a millisecond
+/// before `valid_until` at the latest.
+pub(crate) fn watch(guard: &Guard) -> LossCause {
+    let mut lost = guard.lost();
     loop {
         let now = Instant::now();
         // What is seen later than `now` may not be more than was true at `now`.
+        let told = (&mut lost).now_or_never();
         let (loss, until) = (guard.loss(), guard.valid_until());
         if let Some(cause) = loss {
+            assert_eq!(lost.now_or_never(), Some(cause));
             return cause;
         }
-        assert!(now < until, "held {:?} after the end", now - until);
+        assert_eq!(told, None, "it is final");
+        assert!(
+            now + ms(1) < until,
+            "held {:?} too late",
+            now + ms(1) - until
+        );
         // Often, but it must not keep the others from running.
         thread::sleep(Duration::from_micros(200));
     }
@@ -48,6 +58,13 @@ fn law_5_loss_is_told_in_time_when_all_links_are_cut() {
             eventually_all_granted(&guard).await;
             guards.push(Arc::new(guard));
         }
+        // Each has been renewed by then.
+        let first: Vec<_> = guards.iter().map(|guard| guard.valid_until()).collect();
+        eventually("they are renewed", async || {
+            let mut both = guards.iter().zip(&first);
+            both.all(|(guard, first)| guard.valid_until() > *first)
+        })
+        .await;
         for proxy in &nodes.proxies {
             proxy.black_hole();
         }
@@ -82,6 +99,8 @@ fn law_5_loss_is_told_in_time_when_all_links_are_cut() {
             let (cause, at) = lost.await.unwrap();
             assert_eq!(cause, LossCause::Expired);
             assert_eq!(guard.loss(), Some(LossCause::Expired));
+            let seen = redlock.inspect(guard.resource()).await;
+            assert_ne!(seen.holder(), Holder::Ours, "{seen}");
             let (until, timer) = (guard.valid_until(), timer.await.unwrap());
             assert!(at + ms(5) >= until, "{:?} too early", until - at);
             assert!(at <= timer, "later than a timer for the end");

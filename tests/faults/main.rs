@@ -11,9 +11,13 @@ mod dropped;
 #[cfg(test)]
 mod frozen;
 #[cfg(test)]
+mod held;
+#[cfg(test)]
 mod loss;
 #[cfg(test)]
 mod restarts;
+#[cfg(test)]
+mod stopped;
 #[cfg(test)]
 mod straggler;
 #[cfg(test)]

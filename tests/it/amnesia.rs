@@ -187,8 +187,26 @@ async fn renewals_and_heals_reach_quarantined_nodes_and_count() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_client_is_told_of_a_flush_at_once() {
+    for holds in [true, false] {
+        let world = World::new(3);
+        let redlock = fresh_client(&world, RestartGuard::Observed);
+        let (_, held) = tried(&redlock, "a").await;
+        let held = held.filter(|_| holds);
+        tokio::time::sleep(ms(5500)).await;
+        world.servers[0].flush();
+        // The word of it, and one round trip.
+        tokio::time::sleep(ms(50)).await;
+        let (seen, _) = tried(&redlock, "b").await;
+        assert_eq!(seen[0], Some(QUARANTINED), "not even asked");
+        drop(held);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_client_that_holds_learns_of_a_flush_within_a_second() {
     let world = World::new(3);
+    world.servers[0].deny_tracking(true);
     let ours = fresh_client(&world, RestartGuard::Observed);
     let _held = ours.acquire("a").await.unwrap();
     tokio::time::sleep(ms(5500)).await;
@@ -212,6 +230,7 @@ async fn a_client_that_holds_learns_of_a_flush_within_a_second() {
 #[tokio::test(start_paused = true)]
 async fn an_idle_client_learns_of_a_flush_with_its_next_acquire() {
     let world = World::new(1);
+    world.servers[0].deny_tracking(true);
     let redlock = fresh_client(&world, RestartGuard::Observed);
     drop(tried(&redlock, "warm").await);
     tokio::time::sleep(Duration::from_secs(30)).await;

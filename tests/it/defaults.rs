@@ -61,6 +61,12 @@ fn the_table_of_defaults_is_true() {
         ("SHORTEST_RECONNECT", told(defaults::SHORTEST_RECONNECT)),
         ("LONGEST_RECONNECT", told(defaults::LONGEST_RECONNECT)),
         ("LONGEST_BACKOFF", told(defaults::LONGEST_BACKOFF)),
+        (
+            "POLL_FLOOR",
+            format!("{}, give or take a half", told(defaults::POLL_FLOOR)),
+        ),
+        ("ROW", format!("{} grants", defaults::ROW)),
+        ("LONGEST_ROW", format!("{} grants", defaults::LONGEST_ROW)),
         ("BREAKER_OPENS_AFTER", told(defaults::BREAKER_OPENS_AFTER)),
         (
             "CONNECTION_REPLACED_AFTER",
@@ -79,6 +85,7 @@ fn the_table_of_defaults_is_true() {
             "MAX_RESOURCE_BYTES",
             format!("{} bytes", defaults::MAX_RESOURCE_BYTES),
         ),
+        ("MAX_RESOURCES", grouped(defaults::MAX_RESOURCES)),
     ]
     .map(|(name, value)| (name.to_owned(), value));
     assert_eq!(table(), expected);

@@ -223,3 +223,21 @@ async fn busy_and_stale_answers_are_told() {
     let error = client(&world, 4, 0).try_acquire("a").await.unwrap_err();
     assert!(error.is_outage(), "{error}");
 }
+
+#[cfg(feature = "serde")]
+#[tokio::test(start_paused = true)]
+async fn a_fencing_token_is_serialised_as_a_number() {
+    let world = World::new(3);
+    let guard = world.client().acquire("a").fenced().await.unwrap();
+    let token = guard.fencing_token().unwrap();
+    let text = serde_json::to_string(&token).unwrap();
+    assert_eq!(text, token.as_u64().to_string());
+    let back: FencingToken = serde_json::from_str(&text).unwrap();
+    assert_eq!(back, token);
+    let largest = (1_u64 << 53) - 2;
+    for (number, is_one) in [(0, false), (1, true), (largest, true), (largest + 1, false)] {
+        let back: Result<FencingToken, _> = serde_json::from_str(&number.to_string());
+        assert_eq!(back.is_ok(), is_one, "{number}: {back:?}");
+    }
+    assert!(serde_json::from_str::<FencingToken>("\"7\"").is_err());
+}

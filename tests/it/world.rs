@@ -42,11 +42,29 @@ impl World {
 
     /// A second client, over links of its own.
     pub(crate) fn stranger(&self) -> Redlock {
-        Redlock::builder()
-            .memory_nodes(self.servers.iter().map(link))
-            .seed(8)
-            .build()
-            .unwrap()
+        self.another(8)
+    }
+
+    /// One of several clients, over links of its own; the seed must be its own, too.
+    pub(crate) fn another(&self, seed: u64) -> Redlock {
+        let links = self.servers.iter().map(link);
+        Self::client_of(links, seed)
+    }
+
+    /// The same, over links on which not every message takes the same time.
+    pub(crate) fn unsteady(&self, seed: u64) -> Redlock {
+        let unsteady = |server| {
+            let link = link(server);
+            let latency = Latency::fixed(ms(8)).with_jitter(ms(4));
+            link.set_latency(latency, latency);
+            link
+        };
+        Self::client_of(self.servers.iter().map(unsteady), seed)
+    }
+
+    fn client_of(links: impl Iterator<Item = MemoryLink>, seed: u64) -> Redlock {
+        let builder = Redlock::builder().memory_nodes(links);
+        builder.seed(seed).build().unwrap()
     }
 
     pub(crate) fn keys(&self) -> Vec<Vec<String>> {

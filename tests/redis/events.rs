@@ -73,7 +73,7 @@ async fn reconnects(fleet: &Fleet, redlock: &Redlock) {
 fn what_is_denied_is_said_once() {
     heard(async |warnings| {
         let fleet = fleet(1);
-        let rules = "on >secret ~* +@all -info";
+        let rules = "on >secret ~* +@all -info -client|tracking";
         let mut words = vec!["ACL", "SETUSER", "locker"];
         words.extend(rules.split(' '));
         ask(&fleet[0], &words);
@@ -83,6 +83,7 @@ fn what_is_denied_is_said_once() {
             reconnects(&fleet, &redlock).await;
         }
         assert_eq!(warnings.count("node hides its restarts"), 1);
+        assert_eq!(warnings.count("node hides its releases"), 1);
         assert_eq!(warnings.count("node hides its marker"), 0);
 
         let rules = "on >secret ~locks:* +@all";
@@ -94,6 +95,11 @@ fn what_is_denied_is_said_once() {
             reconnects(&fleet, &redlock).await;
         }
         assert_eq!(warnings.count("node hides its marker"), 1);
+        assert_eq!(
+            warnings.count("node hides its releases"),
+            1,
+            "the first client"
+        );
     });
 }
 
@@ -128,5 +134,27 @@ fn a_quarantine_is_said_once_and_its_end_too() {
         .await;
         warm_up(&redlock).await;
         assert_eq!(warnings.count("reason=quarantined"), 1);
+    });
+}
+
+#[test]
+fn that_a_node_needs_transactions_is_said_once() {
+    heard(async |warnings| {
+        let fleet = fleet(1);
+        let user = |name: &str, rules: &str| {
+            let words = format!("ACL SETUSER {name} on >secret ~* +@all {rules}");
+            ask(&fleet[0], &words.trim_end().split(' ').collect::<Vec<_>>());
+            let url = format!("redis://{name}:secret@127.0.0.1:{}", fleet[0].port());
+            builder([url]).build().unwrap()
+        };
+        let redlock = user("locker", "-@scripting");
+        for _ in 0..2 {
+            warm_up(&redlock).await;
+            reconnects(&fleet, &redlock).await;
+        }
+        assert_eq!(warnings.count("node needs transactions"), 1);
+        let redlock = user("other", "");
+        warm_up(&redlock).await;
+        assert_eq!(warnings.count("node needs transactions"), 1);
     });
 }

@@ -1,13 +1,10 @@
 //! Fenced locks on real servers, and that their tokens grow.
 #![expect(
     clippy::disallowed_methods,
-    reason = "processes and late commands are waited for in real time"
+    reason = "late commands are waited for in real time"
 )]
 
-use std::collections::BTreeSet;
-use std::env;
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::{Duration, SystemTime};
 
 use redlock_quorum::testkit::fleet::{Flavor, Fleet, Options, Server};
 use redlock_quorum::testkit::proxy::{Direction, Fault, Scope};
@@ -15,7 +12,7 @@ use redlock_quorum::{Guard, Redlock, Refusal, Vote};
 
 use crate::support::{
     Proxied, ask, builder, eventually, eventually_all_granted, fleet, info, lock_keys, ms, number,
-    released_everywhere, run, server, soon, text, trouble, vote, warm_up,
+    released_everywhere, run, soon, text, trouble, vote, warm_up,
 };
 
 const TTL: Duration = Duration::from_secs(20);
@@ -53,10 +50,10 @@ fn fence(server: &Server) -> Option<u64> {
 #[test]
 fn a_fenced_lock_is_its_token_and_its_ballot() {
     on_every_flavor(&async |fleet, redlock| {
-        let before = std::time::SystemTime::now();
+        let before = SystemTime::now();
         let guard = acquire_everywhere(redlock).await;
         let micros = before
-            .duration_since(std::time::SystemTime::UNIX_EPOCH)
+            .duration_since(SystemTime::UNIX_EPOCH)
             .unwrap()
             .as_micros();
         assert!(u128::from(token(&guard)) >= micros, "the wall clock");
@@ -211,6 +208,38 @@ fn scripts(server: &Server) -> u64 {
     calls.split(',').next().unwrap().parse().unwrap()
 }
 
+/// A clock that is behind costs a second round at most, in the same attempt.
+#[test]
+fn a_client_whose_clock_is_behind_acquires_at_its_first_try() {
+    run(async {
+        for flavor in Flavor::available() {
+            let fleet = Fleet::with(&flavor, 3, &Options::new()).unwrap();
+            let now = SystemTime::now();
+            let hour = Duration::from_secs(3600);
+            let client = async |clock| {
+                let builder = builder(fleet.urls()).ttl(TTL).fenced(true);
+                let redlock = builder.wall_clock(clock).build().unwrap();
+                warm_up(&redlock).await;
+                redlock
+            };
+            let (ahead, behind) = (client(now + hour).await, client(now - hour).await);
+            let mut last = 0;
+            for _ in 0..50 {
+                for redlock in [&ahead, &behind] {
+                    let guard = soon(redlock.try_acquire("resource")).await.unwrap();
+                    assert!(token(&guard) > last);
+                    last = token(&guard);
+                    guard.release().await.unwrap();
+                    eventually("it is free", async || {
+                        fleet.iter().all(|server| lock_keys(server).is_empty())
+                    })
+                    .await;
+                }
+            }
+        }
+    });
+}
+
 /// Without `CLIENT KILL` a plain lock is at the mercy of time-outs here: see
 /// `without_kill_a_held_connection_breaks_the_assumption`. Behind a tombstone nothing can happen.
 #[test]
@@ -262,76 +291,4 @@ fn law_4_a_late_acquire_behind_a_tombstone_does_nothing_at_a_real_node() {
         tokio::time::sleep(ms(100)).await;
         assert_eq!(lock_keys(&nodes.fleet[0]), [""; 0]);
     });
-}
-
-/// Set for the processes that `fencing_tokens_of_several_processes_strictly_grow` starts.
-const GRANTS: &str = "REDLOCK_TEST_GRANTS";
-const PROCESSES: usize = 3;
-const WANTED: usize = 10_000;
-/// A busy machine gets through fewer.
-const LONGEST: Duration = Duration::from_secs(40);
-
-#[test]
-fn fencing_tokens_of_several_processes_strictly_grow() {
-    if let Ok(urls) = env::var(GRANTS) {
-        return run(grants(urls));
-    }
-    run(async {
-        let (fleet, log) = (fleet(3), server(Options::new()));
-        let urls = [fleet.urls(), vec![log.url()]].concat().join(",");
-        let processes: Vec<_> = (0..PROCESSES)
-            .map(|_| {
-                Command::new(env::current_exe().unwrap())
-                    .args([
-                        "--exact",
-                        "fencing::fencing_tokens_of_several_processes_strictly_grow",
-                    ])
-                    .env(GRANTS, &urls)
-                    .stdout(Stdio::null())
-                    .spawn()
-                    .unwrap()
-            })
-            .collect();
-        for mut process in processes {
-            let ended = tokio::task::spawn_blocking(move || process.wait().unwrap());
-            assert!(ended.await.unwrap().success());
-        }
-        let logged = ask(&log, &["LRANGE", "log", "0", "-1"]);
-        let logged: Vec<String> = redis::from_redis_value(logged).unwrap();
-        let grants = logged.iter().map(|one| one.split_once(' ').unwrap());
-        let (tokens, processes): (Vec<u64>, BTreeSet<&str>) = grants
-            .map(|(token, process)| (token.parse::<u64>().unwrap(), process))
-            .unzip();
-        println!("{} grants", tokens.len());
-        assert_eq!(processes.len(), PROCESSES, "each got it at times");
-        assert!(tokens.is_sorted_by(|earlier, later| earlier < later));
-        assert!(tokens.len() >= 300, "{} grants", tokens.len());
-        released_everywhere(&fleet, 0).await;
-    });
-}
-
-/// Two clients of this process take the lock in turn with all others, and log their tokens in
-/// another server while they hold it.
-async fn grants(urls: String) {
-    let began = Instant::now();
-    let mut urls: Vec<String> = urls.split(',').map(String::from).collect();
-    let log = redis::Client::open(urls.pop().unwrap()).unwrap();
-    let client = async || {
-        let redlock = builder(urls.clone()).ttl(TTL).fenced(true).build().unwrap();
-        let mut log = log.get_multiplexed_async_connection().await.unwrap();
-        let mut logged = 0;
-        while logged < WANTED && began.elapsed() < LONGEST {
-            let guard = redlock.acquire("resource").wait(2 * LONGEST).await.unwrap();
-            logged = redis::cmd("RPUSH")
-                .arg("log")
-                .arg(format!("{} {}", token(&guard), std::process::id()))
-                .query_async(&mut log)
-                .await
-                .unwrap();
-            assert_eq!(guard.loss(), None);
-            guard.release().await.unwrap();
-        }
-        assert!(redlock.close(TTL).await.is_complete());
-    };
-    tokio::join!(client(), client());
 }

@@ -17,6 +17,10 @@ mod events;
 #[cfg(test)]
 mod fencing;
 #[cfg(test)]
+mod grants;
+#[cfg(test)]
+mod inspect;
+#[cfg(test)]
 mod ladder;
 #[cfg(test)]
 mod lazy;
@@ -27,8 +31,14 @@ mod memory;
 #[cfg(test)]
 mod pottery;
 #[cfg(test)]
+mod renewals;
+#[cfg(test)]
+mod sets;
+#[cfg(test)]
 #[path = "../support/mod.rs"]
 mod support;
 #[cfg(test)]
 #[cfg(feature = "tls-rustls")]
 mod tls;
+#[cfg(test)]
+mod waiting;

@@ -144,6 +144,17 @@ pub(crate) fn info(server: &Server, section: &str, field: &str) -> String {
         .to_owned()
 }
 
+/// How often a server has carried out a command, by itself or for a script.
+pub(crate) fn calls(server: &Server, command: &str) -> u64 {
+    let stats: String = redis::from_redis_value(ask(server, &["INFO", "commandstats"])).unwrap();
+    let line = format!("cmdstat_{command}:calls=");
+    let calls = stats.lines().find_map(|stat| stat.strip_prefix(&line));
+    calls.map_or(0, |calls| {
+        let (calls, _) = calls.split_once(',').unwrap();
+        calls.parse().unwrap()
+    })
+}
+
 /// All lock keys of a server: everything but what the client keeps under its own prefix.
 pub(crate) fn lock_keys(server: &Server) -> Vec<String> {
     let keys: Vec<String> = redis::from_redis_value(ask(server, &["KEYS", "*"])).unwrap();

@@ -1,5 +1,6 @@
 //! The life of a memory node's connections: connect, introduce, serve, break, connect again.
 
+mod looking;
 mod watching;
 
 use std::collections::VecDeque;
@@ -12,6 +13,7 @@ use super::link::{Connection, MemoryLink};
 use super::pipe::{self, Reply};
 use crate::node::breaker::{Breaker, Due};
 use crate::node::gate::Gate;
+use crate::node::glance::Glance;
 use crate::node::vigil::Vigil;
 use crate::node::{Context, Link, Request};
 use crate::quorum::hold::Command;
@@ -40,6 +42,9 @@ pub(super) struct Driver {
     unfinished: Vec<Carried>,
     /// Written to the present connection.
     unanswered: VecDeque<Request>,
+    /// What is asked for, and what has been written of it to the present connection.
+    glances: mpsc::UnboundedReceiver<Glance>,
+    glanced: VecDeque<Glance>,
 }
 
 /// A connection as the server knew it.
@@ -55,6 +60,8 @@ struct Live {
     connection: Connection,
     /// When the older connections count as finished without the server's word.
     finish_at: Option<Moment>,
+    /// It tells when a key changes that was watched.
+    tells: bool,
 }
 
 /// Why there is no connection: the reason, and what went wrong.
@@ -68,6 +75,7 @@ impl Driver {
     pub(super) const fn new(
         network: MemoryLink,
         queue: mpsc::UnboundedReceiver<Request>,
+        glances: mpsc::UnboundedReceiver<Glance>,
         gate: Arc<Gate>,
         vigil: Vigil,
         context: Context,
@@ -81,6 +89,8 @@ impl Driver {
             next_id: 0,
             unfinished: Vec::new(),
             unanswered: VecDeque::new(),
+            glances,
+            glanced: VecDeque::new(),
         }
     }
 
@@ -121,7 +131,7 @@ impl Driver {
         }
         let asked_at = self.context.clock.now();
         connection.send(pipe::Request::Introduce);
-        let Reply::Identity(identity) = connection.receive().await else {
+        let Reply::Identity(identity) = self.reply(&mut connection).await else {
             return Err(failure("connection reset"));
         };
         let first_reply = self.context.clock.now();
@@ -135,6 +145,7 @@ impl Driver {
             client_id,
             run_id,
             look,
+            tells,
             ..
         } = identity;
         let now = self.context.clock.now();
@@ -149,6 +160,7 @@ impl Driver {
             id,
             connection,
             finish_at: (!confirmed).then(|| first_reply.after(FINISH_AFTER)),
+            tells,
         })
     }
 
@@ -170,7 +182,7 @@ impl Driver {
         }
         let mut confirmed = true;
         for _ in &old {
-            let reply = connection.receive().await;
+            let reply = self.reply(connection).await;
             if !matches!(reply, Reply::Killed | Reply::KillDenied) {
                 return Err(failure("connection reset"));
             }
@@ -225,7 +237,9 @@ impl Driver {
             id,
             mut connection,
             mut finish_at,
+            tells,
         } = live;
+        self.gate.set_tells(tells);
         self.up();
         self.context.observer.on_news(News::Up);
         let mut breaker = Breaker::default();
@@ -253,6 +267,7 @@ impl Driver {
                     Some(request) => self.write(request, id, &connection, &mut breaker),
                     None => is_wanted = false,
                 },
+                Some(glance) = self.glances.recv() => self.glance(glance, &connection, &mut breaker),
                 () = timer, if deadline.is_some() => {
                     let now = self.context.clock.now();
                     if finish_at.is_some_and(|at| at <= now) {
@@ -295,8 +310,9 @@ impl Driver {
         }
         connection.send(pipe::Request::Command {
             command: request.command(),
-            key: request.key().into(),
+            keys: request.keys().into(),
             token: request.token().into(),
+            watches: request.watches(),
         });
         breaker.on_written(self.context.clock.now());
         self.unanswered.push_back(request);
@@ -318,6 +334,7 @@ impl Driver {
             self.gate.answered(1);
             request.fail(reason, error.cloned());
         }
+        self.glanced.clear();
         if changed {
             self.context.observer.on_link();
         }
@@ -342,6 +359,7 @@ impl Driver {
                     self.gate.answered(1);
                     request.fail(reason, error.cloned());
                 }
+                Some(glance) = self.glances.recv() => drop(glance),
                 () = &mut timer => return true,
             }
         }

@@ -44,8 +44,10 @@ pub struct Executed {
     pub link: usize,
     /// What was asked for.
     pub kind: CommandKind,
-    /// The key of the lock.
+    /// The key of the lock; the first, if it has several.
     pub key: String,
+    /// All keys of the lock, sorted.
+    pub keys: Vec<String>,
     /// The token that came with it.
     pub token: String,
     /// The ballot that came with it, if the lock is fenced.
@@ -61,7 +63,7 @@ impl Executed {
         at: Duration,
         link: usize,
         command: Command,
-        key: &str,
+        keys: &[Box<str>],
         token: &str,
         vote: Vote,
         applied: Option<Vote>,
@@ -77,7 +79,8 @@ impl Executed {
             at,
             link,
             kind,
-            key: key.into(),
+            key: keys.first().map_or_else(String::new, ToString::to_string),
+            keys: keys.iter().map(ToString::to_string).collect(),
             token: token.into(),
             ballot: command.ballot().map(Ballot::number),
             vote,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::quorum::hold::Command;
+use crate::quorum::majority::Seen;
 use crate::quorum::trust::amnesia::Ask;
 use crate::quorum::trust::marker::Look;
 use crate::quorum::validity::Moment;
@@ -62,10 +63,14 @@ pub(super) enum Request {
     Introduce,
     KillClient(u64),
     Marker(Ask),
+    /// What stands at this key?
+    Glance(Box<str>),
     Command {
         command: Command,
-        key: Box<str>,
+        /// Of the lock: one, or those of a set.
+        keys: Box<[Box<str>]>,
         token: Box<str>,
+        watches: bool,
     },
     Close,
 }
@@ -80,7 +85,10 @@ pub(super) enum Reply {
     Killed,
     KillDenied,
     Marker(Look),
+    Seen(Seen),
     Vote(Vote, Option<Arc<str>>),
+    /// Not a reply: a watched key has changed, or all may have.
+    Touched(Option<Box<str>>),
     Reset,
 }
 
@@ -93,6 +101,8 @@ pub(super) struct Identity {
     pub(super) client_id: u64,
     pub(super) is_replica: bool,
     pub(super) is_cluster: bool,
+    /// This connection is told when a key changes that it watches.
+    pub(super) tells: bool,
 }
 
 /// When a message arrives, and which comes first of those that arrive together.

@@ -6,12 +6,23 @@ use std::time::Duration;
 use super::log::{Commands, Executed};
 use super::server::{Effect, Restart};
 use crate::quorum::hold::Command;
-use crate::quorum::keyspace::Keyspace;
+use crate::quorum::keyspace::{Keyspace, Watcher};
+use crate::quorum::majority::Seen;
 use crate::quorum::trust::amnesia::Ask;
 use crate::quorum::trust::marker::{self, Look, Sighting};
 use crate::quorum::validity::Moment;
 use crate::quorum::vote::{Refusal, Vote};
 use crate::token::Entropy;
+
+/// What an acquire asks for beside the lock.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Watching {
+    Nothing,
+    /// How long the key lives.
+    Ttl,
+    /// The same, and to be told when it changes.
+    Changes(Watcher),
+}
 
 #[derive(Debug)]
 pub(super) struct Process {
@@ -30,6 +41,7 @@ pub(super) struct Process {
     pub(super) denies_client_kill: bool,
     pub(super) denies_info: bool,
     pub(super) denies_marker: bool,
+    pub(super) denies_tracking: bool,
     pub(super) refusal: Option<Refusal>,
     pub(super) failure: Option<Effect>,
     pub(super) commands: Commands,
@@ -58,6 +70,7 @@ impl Process {
             denies_client_kill: false,
             denies_info: false,
             denies_marker: false,
+            denies_tracking: false,
             refusal: None,
             failure: None,
             commands: Commands::default(),
@@ -136,12 +149,19 @@ impl Process {
         }
     }
 
+    /// What stands at a key, for whoever only looks.
+    pub(super) fn look(&mut self, key: &str, now: Moment) -> Seen {
+        let (keys, now) = self.keys_at(now);
+        keys.look(key, now)
+    }
+
     pub(super) fn execute(
         &mut self,
         link: usize,
         command: Command,
-        key: &str,
+        keys: &[Box<str>],
         token: &str,
+        watching: Watching,
         now: Moment,
     ) -> (Vote, Option<Arc<str>>) {
         let count = match command {
@@ -164,20 +184,48 @@ impl Process {
             (None, None) => (Vote::Granted, true, None),
         };
         let server_time = self.clock.read(now);
-        let applied = applied.then(|| self.keys.apply(command, key, token, server_time));
-        let vote = applied.filter(|_| error.is_none()).unwrap_or(vote);
+        let applied = applied.then(|| self.keys.apply(command, keys, token, server_time));
+        let vote = match applied.filter(|_| error.is_none()) {
+            Some(vote) => self.watch(watching, keys, vote, server_time),
+            None => vote,
+        };
         if let Some(log) = &mut self.log {
             log.push(Executed::new(
                 now.since(self.began),
                 link,
                 command,
-                key,
+                keys,
                 token,
                 vote,
                 applied,
             ));
         }
         (vote, error.map(Arc::from))
+    }
+
+    /// Completes the vote on an acquire that watches.
+    fn watch(
+        &mut self,
+        watching: Watching,
+        keys: &[Box<str>],
+        vote: Vote,
+        server_time: Moment,
+    ) -> Vote {
+        match watching {
+            Watching::Nothing => return vote,
+            Watching::Ttl => {}
+            Watching::Changes(watcher) => {
+                for key in keys {
+                    self.keys.watch(key, watcher, server_time);
+                }
+            }
+        }
+        let (Vote::Held { fence, .. }, [key]) = (vote, keys) else {
+            // A set's is told with every vote.
+            return vote;
+        };
+        let ttl = self.keys.ttl(key, server_time);
+        Vote::Held { ttl, fence }
     }
 }
 

@@ -120,7 +120,7 @@ impl MemoryServer {
 
     /// Forgets every key, and the marker.
     pub fn flush(&self) {
-        self.process(|process| process.keys.clear());
+        self.shared.with(State::flush);
     }
 
     /// Deletes a key.
@@ -192,6 +192,12 @@ impl MemoryServer {
         self.process(|process| process.denies_marker = deny);
     }
 
+    /// Whether its clients may not use `CLIENT TRACKING`, over connections that are made from now on:
+    /// then they are not told of releases.
+    pub fn deny_tracking(&self, deny: bool) {
+        self.process(|process| process.denies_tracking = deny);
+    }
+
     /// Makes it a replica, which says so in handshakes and refuses to write, or a master.
     pub fn set_replica(&self, is_replica: bool) {
         self.process(|process| process.is_replica = is_replica);
@@ -220,8 +226,10 @@ impl MemoryServer {
 
     fn keys_with<R>(&self, look: impl FnOnce(&mut Keyspace, Moment) -> R) -> R {
         self.shared.with(|state, now| {
-            let (keys, now) = state.process.keys_at(now);
-            look(keys, now)
+            let (keys, server_time) = state.process.keys_at(now);
+            let seen = look(keys, server_time);
+            state.tell(None, now);
+            seen
         })
     }
 }

@@ -11,6 +11,8 @@ use super::pipe::{Arrival, Identity, Reply, Request};
 use super::process::Process;
 use super::server::Restart;
 use super::wire::{Hold, LinkState, ServerEnd, Wire};
+
+mod telling;
 use crate::quorum::trust::amnesia::Ask;
 use crate::quorum::validity::Moment;
 
@@ -190,6 +192,7 @@ impl State {
         let reply = match request {
             Request::Connect => return,
             Request::Introduce => Reply::Identity(Identity {
+                tells: self.track(id),
                 run_id: self.process.told_run_id(),
                 look: self.process.answer(&Ask::Look, now),
                 client_id,
@@ -202,12 +205,17 @@ impl State {
                 Reply::Killed
             }
             Request::Marker(ask) => Reply::Marker(self.process.answer(&ask, now)),
+            Request::Glance(key) => Reply::Seen(self.process.look(&key, now)),
             Request::Command {
                 command,
-                key,
+                keys,
                 token,
+                watches,
             } => {
-                let (vote, error) = self.process.execute(link, command, &key, &token, now);
+                let watching = self.watching(id, watches);
+                let (vote, error) = self
+                    .process
+                    .execute(link, command, &keys, &token, watching, now);
                 Reply::Vote(vote, error)
             }
             Request::Close => {
@@ -216,6 +224,7 @@ impl State {
             }
         };
         self.reply(id, reply, now);
+        self.tell(Some(id), now);
     }
 
     fn kill(&mut self, client_id: u64, now: Moment) {
@@ -232,6 +241,7 @@ impl State {
     }
 
     fn close_server(&mut self, id: u64) {
+        self.process.keys.watch_no_more(id);
         if let Some(wire) = self.wires.get_mut(&id) {
             wire.close_server();
             if wire.client.is_none() {

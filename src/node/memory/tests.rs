@@ -4,3 +4,4 @@ mod contract;
 mod faults;
 mod rig;
 mod timeline;
+mod watching;

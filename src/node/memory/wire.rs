@@ -86,6 +86,8 @@ pub(super) struct Wire {
     /// When the first of the unread arrived.
     pub(super) unread_since: u64,
     pub(super) server: ServerEnd,
+    /// It is told when a key changes that it watches.
+    pub(super) tracks: bool,
     pub(super) replies: Pipe<Reply>,
     /// `None` once the client's end is closed.
     pub(super) client: Option<mpsc::UnboundedSender<Reply>>,
@@ -100,6 +102,7 @@ impl Wire {
             unread: VecDeque::new(),
             unread_since: 0,
             server: ServerEnd::Awaited,
+            tracks: false,
             replies: Pipe::new(),
             client: Some(client),
         }

@@ -1,24 +1,20 @@
 //! Requests as Redis commands, replies as votes.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
-use redis::{Cmd, Script, ServerError, Value};
+use redis::{Cmd, ServerError, Value};
 
-use super::fenced;
 use super::ladder::{self, Form};
+use super::scripts::{EXTEND, RELEASE};
+use super::{fenced, sets};
 use crate::node::Request;
 use crate::quorum::hold::Command;
 use crate::quorum::vote::{Refusal, Vote};
 
-pub(super) static RELEASE: LazyLock<Script> = LazyLock::new(|| Script::new(RELEASE_TEXT));
-pub(super) static EXTEND: LazyLock<Script> = LazyLock::new(|| Script::new(EXTEND_TEXT));
-
-pub(super) const RELEASE_TEXT: &str = include_str!("scripts/release.lua");
-pub(super) const EXTEND_TEXT: &str = include_str!("scripts/extend.lua");
-
 /// A request as one command. (A transaction is more: see [`super::transaction`].)
 pub(super) fn command(request: &Request, form: Form) -> Cmd {
-    if let Some(cmd) = fenced::command(request, form).or_else(|| ladder::native(request, form)) {
+    let own = fenced::command(request, form).or_else(|| sets::command(request, form));
+    if let Some(cmd) = own.or_else(|| ladder::native(request, form)) {
         return cmd;
     }
     match request.command() {
@@ -33,25 +29,12 @@ pub(super) fn command(request: &Request, form: Form) -> Cmd {
             cmd
         }
         Command::Extend { ttl, .. } => {
-            let mut cmd = script(&EXTEND, EXTEND_TEXT, form, request);
+            let mut cmd = EXTEND.call(form, request);
             cmd.arg(millis(ttl));
             cmd
         }
-        Command::Release | Command::Tombstone { .. } => {
-            script(&RELEASE, RELEASE_TEXT, form, request)
-        }
+        Command::Release | Command::Tombstone { .. } => RELEASE.call(form, request),
     }
-}
-
-fn script(script: &Script, text: &str, form: Form, request: &Request) -> Cmd {
-    let mut cmd = Cmd::with_capacity(6, 192);
-    if form == Form::Text {
-        cmd.arg("EVAL").arg(text);
-    } else {
-        cmd.arg("EVALSHA").arg(script.get_hash());
-    }
-    cmd.arg(1).arg(request.key()).arg(request.token());
-    cmd
 }
 
 pub(super) fn millis(ttl: std::time::Duration) -> u64 {
@@ -64,7 +47,7 @@ pub(super) fn vote(request: &Request, reply: &Value) -> (Vote, Option<Arc<str>>)
         ttl: None,
         fence: None,
     };
-    if let Some(vote) = fenced::vote(request, reply) {
+    if let Some(vote) = fenced::vote(request, reply).or_else(|| sets::vote(request, reply)) {
         return (vote, None);
     }
     let command = request.command();
@@ -77,13 +60,15 @@ pub(super) fn vote(request: &Request, reply: &Value) -> (Vote, Option<Arc<str>>)
         (_, Value::Int(1)) if !is_acquire => (Vote::Granted, None),
         (_, Value::Int(0)) if !is_acquire => (NOT_OURS, None),
         (_, Value::ServerError(error)) => match Refusal::from_code(error.code()) {
-            // Whatever it is, it is no lock of ours.
-            Some(Refusal::WrongType) if !is_acquire => (NOT_OURS, None),
+            // Whatever it is, it is no lock of ours. (Where there are ballots it is no ballot.)
+            Some(Refusal::WrongType) if !is_acquire && command.ballot().is_none() => {
+                (NOT_OURS, None)
+            }
             Some(refusal) => {
                 let text = text(error, request.token());
                 (
                     Vote::Refused(refusal),
-                    Some(fenced::explain(request, refusal, text)),
+                    Some(explain(request, refusal, text)),
                 )
             }
             None => (Vote::Unknown, Some(text(error, request.token()))),
@@ -94,6 +79,22 @@ pub(super) fn vote(request: &Request, reply: &Value) -> (Vote, Option<Arc<str>>)
 
 pub(super) fn unexpected() -> (Vote, Option<Arc<str>>) {
     (Vote::Unknown, Some("unexpected reply".into()))
+}
+
+/// Where scripts are forbidden, one that cannot be done without says so.
+fn explain(request: &Request, refusal: Refusal, text: Arc<str>) -> Arc<str> {
+    let what = if request.command().ballot().is_some() {
+        "fencing needs scripts, and the keys redlock-quorum:*"
+    } else if request.is_for_set() {
+        "several resources at once need scripts"
+    } else {
+        return text;
+    };
+    if refusal == Refusal::NoPerm {
+        format!("{what}: {text}").into()
+    } else {
+        text
+    }
 }
 
 /// One line; servers repeat a command's arguments in some errors, and the token is a secret.

@@ -4,13 +4,15 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client, PushInfo, PushKind, RedisError};
-use tokio::sync::{Notify, mpsc};
+use redis::{AsyncConnectionConfig, Client, RedisError};
+use tokio::sync::mpsc;
 
 use super::handshake::{self, Facts};
 use super::ladder::Ladder;
 use super::marker::Marking;
+use super::pushes::Pushes;
 use crate::node::gate::{Gate, MAX_UNANSWERED};
+use crate::node::glance::Glance;
 use crate::node::vigil::Vigil;
 use crate::node::{Context, Link, Request, Standing};
 use crate::quorum::ledger::{ConnectionId, News};
@@ -31,6 +33,7 @@ pub(super) struct Driver {
     pub(super) name: Arc<str>,
     pub(super) client: Client,
     pub(super) queue: mpsc::UnboundedReceiver<Request>,
+    pub(super) glances: mpsc::UnboundedReceiver<Glance>,
     pub(super) gate: Arc<Gate>,
     pub(super) context: Context,
     /// How long after a newer connection's first reply an old one counts as finished, where the
@@ -49,6 +52,8 @@ pub(super) struct Driver {
 pub(super) struct Said {
     info: bool,
     marker: bool,
+    releases: bool,
+    transactions: bool,
     differs: Option<String>,
 }
 
@@ -65,11 +70,12 @@ pub(super) struct Carried {
 pub(super) struct Live {
     pub(super) id: ConnectionId,
     pub(super) connection: MultiplexedConnection,
-    /// Told when the server closes it, also when no request is out.
-    pub(super) closed: Arc<Notify>,
+    pub(super) pushes: Arc<Pushes>,
     /// When the older connections count as finished without the server's word.
     pub(super) finish_at: Option<Moment>,
     pub(super) ladder: Ladder,
+    /// It tells when a key changes that was watched.
+    pub(super) tells: bool,
 }
 
 enum Failure {
@@ -130,25 +136,20 @@ impl Driver {
                     self.gate.answered(1);
                     request.fail(reason, error.clone());
                 }
+                Some(glance) = self.glances.recv() => drop(glance),
                 () = &mut sleep => return true,
             }
         }
     }
 
     async fn connect(&mut self) -> Result<Live, Failure> {
-        let closed = Arc::new(Notify::new());
-        let told = Arc::clone(&closed);
+        let pushes = Arc::new(Pushes::default());
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(CONNECT_TIMEOUT))
             // Our own deadlines decide; a command that is out stays out.
             .set_response_timeout(None)
             .set_pipeline_buffer_size(MAX_UNANSWERED)
-            .set_push_sender(move |push: PushInfo| -> Result<(), ()> {
-                if push.kind == PushKind::Disconnection {
-                    told.notify_one();
-                }
-                Ok(())
-            });
+            .set_push_sender(pushes.receiver(Arc::clone(&self.context.observer)));
         let client = self.client.clone();
         let marking = &self.marking;
         let asked_at = self.context.clock.now();
@@ -189,9 +190,10 @@ impl Driver {
         Ok(Live {
             id,
             connection,
-            closed,
+            pushes,
             finish_at,
             ladder,
+            tells: facts.tells,
         })
     }
 
@@ -241,6 +243,13 @@ impl Driver {
         }
     }
 
+    /// Nothing else than a transaction is left to it.
+    pub(super) fn needs_transactions(&mut self) {
+        if !std::mem::replace(&mut self.said.transactions, true) {
+            telemetry::node_needs_transactions(&self.name);
+        }
+    }
+
     fn check(&mut self, facts: &Facts) -> Result<(), Failure> {
         // Whoever answers here now, the server that did before does not.
         if let Some(run_id) = &facts.run_id {
@@ -272,6 +281,14 @@ impl Driver {
     pub(super) fn up(&self) {
         let (link, reason) = self.vigil.link(self.context.clock.now());
         self.link(link, reason);
+    }
+
+    /// From now on the present connection tells when a watched key changes, or it does not.
+    pub(super) fn tells(&mut self, tells: bool) {
+        self.gate.set_tells(tells);
+        if !tells && !std::mem::replace(&mut self.said.releases, true) {
+            telemetry::node_does_not_tell(&self.name);
+        }
     }
 
     pub(super) fn link(&self, link: Link, error: Option<String>) {

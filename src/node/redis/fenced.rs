@@ -1,59 +1,38 @@
 //! Commands with ballots: one script each, since nothing less is one step at the node.
 
-use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use redis::{Cmd, Script, Value, from_redis_value};
+use redis::{Cmd, Value, from_redis_value};
 
 use super::commands::millis;
 use super::ladder::Form;
+use super::scripts::{FENCED_ACQUIRE, FENCED_EXTEND, Source, TOMBSTONE};
 use crate::node::Request;
+use crate::quorum::ballot::fence_key;
 use crate::quorum::hold::Command;
-use crate::quorum::vote::{Refusal, Vote};
-
-static ACQUIRE: LazyLock<Script> = LazyLock::new(|| Script::new(ACQUIRE_TEXT));
-static EXTEND: LazyLock<Script> = LazyLock::new(|| Script::new(EXTEND_TEXT));
-static TOMBSTONE: LazyLock<Script> = LazyLock::new(|| Script::new(TOMBSTONE_TEXT));
-
-const ACQUIRE_TEXT: &str = include_str!("scripts/fenced_acquire.lua");
-const EXTEND_TEXT: &str = include_str!("scripts/fenced_extend.lua");
-const TOMBSTONE_TEXT: &str = include_str!("scripts/tombstone.lua");
-
-/// What a handshake loads.
-pub(super) const TEXTS: [&str; 3] = [ACQUIRE_TEXT, EXTEND_TEXT, TOMBSTONE_TEXT];
+use crate::quorum::vote::Vote;
 
 /// The request as a command of Redis, if it carries a ballot.
 pub(super) fn command(request: &Request, form: Form) -> Option<Cmd> {
     let command = request.command();
     let ballot = command.ballot()?;
     let memory = millis(ballot.memory());
-    let script = |script: &Script, text: &str| {
-        let mut cmd = Cmd::with_capacity(10, 320);
-        if form == Form::Text {
-            cmd.arg("EVAL").arg(text);
-        } else {
-            cmd.arg("EVALSHA").arg(script.get_hash());
-        }
-        // Where the node keeps the largest ballot that it has accepted for this lock.
-        let fence_key = format!("redlock-quorum:fence:{}", request.key());
-        cmd.arg(2).arg(request.key()).arg(fence_key);
-        cmd.arg(request.token());
-        cmd
-    };
+    let fences: Vec<String> = request.keys().iter().map(|key| fence_key(key)).collect();
+    let script = |script: &Source| script.call_with(form, request, &fences);
     // Ballots travel as text: Lua would print a large number with an exponent.
     let mut cmd;
     match command {
         Command::Acquire { ttl, .. } => {
-            cmd = script(&ACQUIRE, ACQUIRE_TEXT);
+            cmd = script(&FENCED_ACQUIRE);
             cmd.arg(millis(ttl)).arg(ballot.number()).arg(memory);
         }
         Command::Extend { ttl, .. } | Command::Heal { ttl, .. } => {
-            cmd = script(&EXTEND, EXTEND_TEXT);
+            cmd = script(&FENCED_EXTEND);
             cmd.arg(millis(ttl)).arg(ballot.number()).arg(memory);
             cmd.arg(u8::from(matches!(command, Command::Heal { .. })));
         }
         Command::Tombstone { .. } => {
-            cmd = script(&TOMBSTONE, TOMBSTONE_TEXT);
+            cmd = script(&TOMBSTONE);
             cmd.arg(ballot.tombstone()).arg(memory);
         }
         Command::Release => return None,
@@ -68,11 +47,6 @@ pub(super) fn vote(request: &Request, reply: &Value) -> Option<Vote> {
         fence: None,
     };
     request.command().ballot()?;
-    if let Value::ServerError(error) = reply {
-        // Whatever stands at the lock's key, it is no lock of ours.
-        let refusal = Refusal::from_code(error.code());
-        return (refusal == Some(Refusal::WrongType)).then_some(NOT_OURS);
-    }
     let number = |value: &Value| {
         from_redis_value::<Option<u64>>(value.clone())
             .ok()
@@ -93,15 +67,6 @@ pub(super) fn vote(request: &Request, reply: &Value) -> Option<Vote> {
         }),
         [Value::Int(-1), fence] => number(fence).map(|fence| Vote::Stale { fence }),
         _ => None,
-    }
-}
-
-/// Without scripts, or without the fence keys, a node cannot fence: says so in the error.
-pub(super) fn explain(request: &Request, refusal: Refusal, text: Arc<str>) -> Arc<str> {
-    if request.command().ballot().is_some() && refusal == Refusal::NoPerm {
-        format!("fencing needs scripts, and the keys redlock-quorum:*: {text}").into()
-    } else {
-        text
     }
 }
 

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use redis::aio::MultiplexedConnection;
 use redis::{Pipeline, RedisError, Value, cmd, from_redis_value};
 
-use super::commands::{EXTEND_TEXT, RELEASE_TEXT};
-use super::fenced;
 use super::ladder::{Ladder, Origin};
 use super::marker::{self, Marking};
+use super::scripts;
+use super::watching;
 use crate::quorum::trust::marker::{Look, Sighting};
 use crate::quorum::vote::Unsent;
 
@@ -31,6 +31,8 @@ pub(super) struct Facts {
     version: String,
     /// `CLIENT KILL` is allowed.
     kills: bool,
+    /// It tells when a key changes that was watched.
+    pub(super) tells: bool,
 }
 
 impl Facts {
@@ -71,6 +73,7 @@ impl Default for Facts {
             server: String::new(),
             version: String::new(),
             kills: false,
+            tells: false,
         }
     }
 }
@@ -81,17 +84,16 @@ pub(super) async fn introduce(
     connection: &mut MultiplexedConnection,
     marking: &Marking,
 ) -> Result<Facts, RedisError> {
-    let mut pipeline = Pipeline::with_capacity(12);
+    let mut pipeline = Pipeline::with_capacity(13);
     pipeline.add_command(cmd("HELLO"));
     pipeline.cmd("INFO").arg("server");
     pipeline.cmd("INFO").arg("memory");
-    pipeline.cmd("SCRIPT").arg("LOAD").arg(RELEASE_TEXT);
-    pipeline.cmd("SCRIPT").arg("LOAD").arg(EXTEND_TEXT);
-    for text in fenced::TEXTS {
-        pipeline.cmd("SCRIPT").arg("LOAD").arg(text);
+    for script in scripts::ALL {
+        pipeline.cmd("SCRIPT").arg("LOAD").arg(script.text());
     }
     // No connection has this id: it only tells whether we may.
     pipeline.cmd("CLIENT").arg("KILL").arg("ID").arg(i64::MAX);
+    watching::begin(&mut pipeline);
     let introduction = pipeline.len();
     marking.introduce(&mut pipeline);
     let mut replies = connection
@@ -104,6 +106,8 @@ pub(super) async fn introduce(
         ..Facts::default()
     };
     let mut replies = replies.into_iter();
+    // In the older protocol a server agrees as well, and never tells; this one it has accepted.
+    facts.tells = matches!(replies.next_back(), Some(Value::Okay));
     facts.kills = matches!(replies.next_back(), Some(Value::Int(0)));
     if let Some(hello) = replies.next() {
         let hello: HashMap<String, Value> = from_redis_value(hello)?;

@@ -95,10 +95,10 @@ impl Ladder {
     }
 
     /// The form that a request gets now.
-    pub(super) fn form(&self, command: Command) -> Form {
-        match command {
-            // With a ballot there is one form: a script.
-            _ if command.ballot().is_some() => Form::Hash,
+    pub(super) fn form(&self, request: &Request) -> Form {
+        match request.command() {
+            // There is no other.
+            _ if is_script(request) => Form::Hash,
             Command::Acquire { .. } | Command::Heal { .. } => Form::Plain,
             Command::Extend { .. } => self.extension.form(),
             Command::Release | Command::Tombstone { .. } => self.release.form(),
@@ -117,15 +117,15 @@ impl Ladder {
 
     /// The form in which a request must be written again after this reply; `None` if the reply is an
     /// answer.
-    pub(super) fn next(&mut self, command: Command, form: Form, reply: &Value) -> Option<Form> {
+    pub(super) fn next(&mut self, request: &Request, form: Form, reply: &Value) -> Option<Form> {
         let Value::ServerError(error) = reply else {
             return None;
         };
         if form == Form::Hash && error.kind() == Some(ServerErrorKind::NoScript) {
             return Some(Form::Text);
         }
-        let steps = match command {
-            _ if command.ballot().is_some() => return None,
+        let steps = match request.command() {
+            _ if is_script(request) => return None,
             Command::Acquire { .. } | Command::Heal { .. } => return None,
             Command::Extend { .. } => &mut self.extension,
             Command::Release | Command::Tombstone { .. } => &mut self.release,
@@ -145,6 +145,11 @@ impl Ladder {
             | Form::Change(_) => None,
         }
     }
+}
+
+/// Is there no form of it but a script: with a ballot, or for several keys at once?
+fn is_script(request: &Request) -> bool {
+    request.command().ballot().is_some() || request.is_for_set()
 }
 
 /// The forms of one command, and how far we have come.

@@ -3,22 +3,31 @@
 mod commands;
 pub(crate) mod connection;
 mod fenced;
+mod glancing;
 mod handshake;
 mod ladder;
 pub(crate) mod marker;
+mod outgoing;
+mod pushes;
+mod scripts;
 mod serve;
+mod sets;
+#[cfg(test)]
+mod stub;
 mod transaction;
+mod watching;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use redis::{Client, ConnectionInfo, ProtocolVersion, RedisResult};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 use self::connection::{Driver, Said};
 use self::marker::Marking;
 use super::gate::Gate;
+use super::glance::{Glance, Glances, Glimpse};
 use super::vigil::Vigil;
 use super::{Context, Link, Node, Request, Standing};
 use crate::quorum::vote::Unsent;
@@ -27,6 +36,7 @@ pub(crate) struct RedisNode {
     name: Arc<str>,
     gate: Arc<Gate>,
     queue: mpsc::UnboundedSender<Request>,
+    glances: Glances,
     /// What the driver needs; taken when it starts.
     idle: Mutex<Option<Idle>>,
 }
@@ -34,6 +44,7 @@ pub(crate) struct RedisNode {
 struct Idle {
     client: Client,
     queue: mpsc::UnboundedReceiver<Request>,
+    glances: mpsc::UnboundedReceiver<Glance>,
     finish_after: Duration,
     marking: Marking,
 }
@@ -55,9 +66,11 @@ impl RedisNode {
         let tcp = tcp.set_nodelay(true);
         let client = Client::open(info.clone().set_redis_settings(redis).set_tcp_settings(tcp))?;
         let (sender, receiver) = mpsc::unbounded_channel();
+        let (glances, asked) = mpsc::unbounded_channel();
         let idle = Idle {
             client,
             queue: receiver,
+            glances: asked,
             finish_after,
             marking,
         };
@@ -65,6 +78,7 @@ impl RedisNode {
             name,
             gate: Arc::new(Gate::new()),
             queue: sender,
+            glances,
             idle: Mutex::new(Some(idle)),
         })
     }
@@ -80,6 +94,7 @@ impl Node for RedisNode {
         let Some(Idle {
             client,
             queue,
+            glances,
             finish_after,
             marking,
         }) = idle
@@ -90,6 +105,7 @@ impl Node for RedisNode {
             name: Arc::clone(&self.name),
             client,
             queue,
+            glances,
             gate: Arc::clone(&self.gate),
             vigil: Vigil::new(marking.guarding, &context),
             marking,
@@ -104,6 +120,10 @@ impl Node for RedisNode {
 
     fn submit(&self, request: Request) -> Result<(), Unsent> {
         self.gate.pass(request, &self.queue)
+    }
+
+    fn look(&self, key: &str) -> Result<oneshot::Receiver<Glimpse>, Unsent> {
+        self.gate.look(key, &self.glances)
     }
 
     fn standing(&self) -> Standing {

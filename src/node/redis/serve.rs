@@ -13,12 +13,14 @@ use tokio::time::Sleep;
 
 use super::commands;
 use super::connection::{Driver, Live};
+use super::glancing;
 use super::ladder::{Form, Ladder};
 use super::marker;
+use super::outgoing::{Outgoing, Sent};
 use super::transaction::{self, Next};
+use super::watching::{self, Watching};
+use crate::node::Link;
 use crate::node::breaker::{Breaker, Due};
-use crate::node::{Link, Request};
-use crate::quorum::hold::Command;
 use crate::quorum::ledger::{ConnectionId, News};
 use crate::quorum::validity::Moment;
 use crate::quorum::vote::Unsent;
@@ -26,53 +28,32 @@ use crate::quorum::vote::Unsent;
 /// So many requests go out in one write at most.
 const BATCH: usize = 512;
 
-/// A request on the wire, in the form in which it was written.
-type Sent = (Request, Form);
-
-/// What is to be written next.
-#[derive(Default)]
-struct Outgoing {
-    new: Vec<Request>,
-    /// Written before, and to be written once more: in another form, or in the second half of its own.
-    again: VecDeque<Sent>,
-    /// The server is inside `MULTI` and has nothing to do there.
-    leave: bool,
-}
-
-impl Outgoing {
-    /// Is the server inside `MULTI`, and waits for what comes next?
-    fn is_inside(&self) -> bool {
-        let change = |(_, form): &Sent| matches!(form, Form::Change(_));
-        self.leave || self.again.front().is_some_and(change)
-    }
-
-    fn acquires(&self) -> bool {
-        let is_acquire = |request: &Request| matches!(request.command(), Command::Acquire { .. });
-        self.new.iter().any(is_acquire)
-    }
-}
-
 impl Driver {
     /// Serves requests until the connection ends, or until nobody can submit any more.
     pub(super) async fn serve(&mut self, live: Live) {
         let Live {
             id,
             connection,
-            closed,
+            pushes,
             mut finish_at,
             mut ladder,
+            tells,
         } = live;
+        self.tells(tells);
         self.up();
         self.context.observer.on_news(News::Up);
         // Replies come in the order of the pipelines, so the front batch is always the next.
         let mut replies = FuturesOrdered::new();
         // The marker's commands go the same way, one question at a time.
         let mut looks: FuturesOrdered<_> = FuturesOrdered::new();
+        // So do glances, each with whoever asked.
+        let mut glances: FuturesOrdered<_> = FuturesOrdered::new();
         let mut unanswered: VecDeque<Vec<Sent>> = VecDeque::new();
         let mut outgoing = Outgoing::default();
         let mut breaker = Breaker::default();
         let mut timer = Timer::new();
         let mut open = true;
+        let mut glances_turn = false;
         // Did the last write carry the commands of several callers?
         let mut crowded = false;
         // The vigil is to be polled, as soon as something may be written.
@@ -89,6 +70,9 @@ impl Driver {
                 .flatten()
                 .min(),
             );
+            let mut asked = None;
+            let may_be_inside = ladder.has_transactions() && !unanswered.is_empty();
+            let is_outside = !may_be_inside && !outgoing.is_inside();
             tokio::select! {
                 biased;
                 // First: what it says holds for what was written behind it.
@@ -105,10 +89,14 @@ impl Driver {
                 },
                 Some(result) = replies.next(), if !replies.is_empty() => match result {
                     Ok(values) => {
+                        let values: Vec<Value> = values;
                         let sent = unanswered.pop_front().unwrap_or_default();
                         let now = self.context.clock.now();
-                        if !self.answer(sent, values, now, &mut outgoing, &mut ladder) {
+                        if !self.answer(sent, &values, now, &mut outgoing, &mut ladder) {
                             break "left inside a transaction".into();
+                        }
+                        if ladder.has_transactions() {
+                            self.needs_transactions();
                         }
                         let still_out = !unanswered.is_empty() || self.vigil.is_asking();
                         if breaker.on_reply(still_out, now) {
@@ -117,8 +105,18 @@ impl Driver {
                     }
                     Err(error) => break redis::RedisError::to_string(&error),
                 },
+                Some(result) = glances.next(), if !glances.is_empty() => match result {
+                    Ok(()) => {
+                        let still_out = !unanswered.is_empty() || self.vigil.is_asking();
+                        if breaker.on_reply(still_out || !glances.is_empty(), self.context.clock.now()) {
+                            self.up();
+                        }
+                    }
+                    Err(error) => break redis::RedisError::to_string(&error),
+                },
                 () = self.vigil.chosen(), if self.vigil.awaits_founding() => vigilant = true,
-                () = closed.notified() => break "closed by the server".into(),
+                () = pushes.flushed.notified() => {}
+                () = pushes.closed.notified() => break "closed by the server".into(),
                 () = &mut timer.sleep, if timer.at.is_some() => {
                     let now = self.context.clock.now();
                     let was_due = timer.at.take().unwrap_or(now);
@@ -148,8 +146,27 @@ impl Driver {
                     }
                     crowded = outgoing.new.len() > 1;
                 }
+                // Last, behind what was submitted before; and not into a transaction.
+                Some(glance) = self.glances.recv(), if is_outside => asked = Some(glance),
             }
-            if ladder.has_transactions() && !unanswered.is_empty() {
+            // Whoever acquires because of it comes behind the look.
+            if pushes.take_flush() {
+                self.vigil.on_flushed();
+                vigilant = true;
+            }
+            let is_between = unanswered.is_empty() && glances.is_empty() && !outgoing.is_inside();
+            if ladder.has_transactions() && is_between {
+                // Transactions and glances take turns: neither shall keep the other out.
+                glances_turn = !glances_turn;
+                if glances_turn {
+                    asked = asked.or_else(|| self.glances.try_recv().ok());
+                }
+            }
+            if let Some(glance) = asked.take_if(|glance| !glance.is_given_up()) {
+                glances.push_back(glancing::look(connection.clone(), glance));
+                breaker.on_written(self.context.clock.now());
+            }
+            if ladder.has_transactions() && !(unanswered.is_empty() && glances.is_empty()) {
                 // A transaction is alone on its connection while it lasts.
                 continue;
             }
@@ -176,7 +193,7 @@ impl Driver {
         let reason: Arc<str> = reason.into();
         drop(replies);
         let sent = unanswered.into_iter().flatten().chain(outgoing.again);
-        let sent = sent.map(|(request, _)| request);
+        let sent = sent.map(|sent| sent.request);
         for request in sent.chain(outgoing.new) {
             self.gate.answered(1);
             request.fail(Unsent::NotConnected, Some(Arc::clone(&reason)));
@@ -195,8 +212,9 @@ impl Driver {
             transaction::leave(&mut pipeline);
             return Some((Vec::new(), pipeline));
         }
-        let mut sent = Vec::new();
+        let mut sent: Vec<Sent> = Vec::new();
         let now = self.context.clock.now();
+        let tells = self.gate.tells();
         while sent.is_empty() && !(outgoing.new.is_empty() && outgoing.again.is_empty()) {
             let (again, new) = outgoing.next(ladder);
             sent.reserve(again.saturating_add(new));
@@ -207,9 +225,10 @@ impl Driver {
                     request.fail(Unsent::Quarantined, self.gate.standing().error);
                     continue;
                 }
-                let form = ladder.form(request.command());
+                let form = ladder.form(&request);
+                let watching = Watching::of(&request, tells);
                 match request.claim(id) {
-                    Some(request) => sent.push((request, form)),
+                    Some(request) => sent.push(Sent::new(request, form, watching)),
                     None => self.gate.answered(1),
                 }
             }
@@ -218,50 +237,63 @@ impl Driver {
             return None;
         }
         let mut pipeline = Pipeline::with_capacity(sent.len());
-        for (request, form) in &sent {
-            match form {
-                Form::Watch(_) => transaction::watch(&mut pipeline, request),
-                Form::Change(_) => transaction::change(&mut pipeline, request),
-                Form::Plain
+        for sent in &mut sent {
+            let before = pipeline.len();
+            match sent.form {
+                Form::Watch(_) => transaction::watch(&mut pipeline, &sent.request),
+                Form::Change(_) => transaction::change(&mut pipeline, &sent.request),
+                form @ (Form::Plain
                 | Form::DelEx
                 | Form::DelIfEq
                 | Form::SetIfEq
                 | Form::Hash
-                | Form::Text => {
-                    pipeline.add_command(commands::command(request, *form));
+                | Form::Text) => {
+                    let command = commands::command(&sent.request, form);
+                    watching::compose(&mut pipeline, sent, command);
                 }
             }
+            sent.replies = pipeline.len().saturating_sub(before);
         }
         Some((sent, pipeline))
     }
 
     /// Hands out the replies of one pipeline. Returns whether the connection is of further use.
     fn answer(
-        &self,
+        &mut self,
         mut sent: Vec<Sent>,
-        values: Vec<Value>,
+        values: &[Value],
         now: Moment,
         outgoing: &mut Outgoing,
         ladder: &mut Ladder,
     ) -> bool {
         match sent.last() {
             None => return transaction::has_left(values.last()),
-            Some((_, form)) if form.is_transaction() => {
+            Some(last) if last.form.is_transaction() => {
                 // It was alone.
                 let sent = sent.pop();
-                return sent.is_none_or(|sent| self.answer_half(sent, &values, now, outgoing));
+                return sent.is_none_or(|sent| self.answer_half(sent, values, now, outgoing));
             }
             Some(_) => {}
         }
-        for ((request, form), value) in sent.into_iter().zip(values) {
-            if let Some(form) = ladder.next(request.command(), form, &value) {
-                outgoing.again.push_back((request, form));
+        let mut rest = values;
+        for mut sent in sent {
+            let replies;
+            (replies, rest) = rest.split_at(sent.replies.min(rest.len()));
+            let value = watching::answer(&sent, replies).unwrap_or(&Value::Nil);
+            let command = sent.request.command();
+            if let Some(form) = ladder.next(&sent.request, sent.form, value) {
+                sent.form = form;
+                outgoing.again.push_back(sent);
                 continue;
             }
-            let (vote, error) = commands::vote(&request, &value);
+            if watching::is_refused(&sent, replies) {
+                self.tells(false);
+            }
+            let (vote, error) = commands::vote(&sent.request, value);
+            let vote = watching::complete(&sent, vote, replies);
             self.gate.answered(1);
-            let (vote, error) = self.vigil.vouch(request.command(), vote, error, now);
-            request.answer(vote, error, now);
+            let (vote, error) = self.vigil.vouch(command, vote, error, now);
+            sent.request.answer(vote, error, now);
         }
         true
     }
@@ -269,24 +301,33 @@ impl Driver {
     /// The replies to one half of a transaction.
     fn answer_half(
         &self,
-        (request, form): Sent,
+        mut sent: Sent,
         values: &[Value],
         now: Moment,
         outgoing: &mut Outgoing,
     ) -> bool {
-        let (next, tries, has_left) = match form {
+        let (next, tries, has_left) = match sent.form {
             Form::Change(tries) => {
-                let next = transaction::on_changed(&request, tries, values);
+                let next = transaction::on_changed(&sent.request, tries, values);
                 (next, tries, transaction::has_left(values.last()))
             }
-            Form::Watch(tries) => (transaction::on_watched(&request, values), tries, true),
+            Form::Watch(tries) => {
+                let next = transaction::on_watched(&sent.request, values);
+                (next, tries, true)
+            }
             Form::Plain | Form::DelEx | Form::DelIfEq | Form::SetIfEq | Form::Hash | Form::Text => {
                 return true;
             }
         };
         match next {
-            Next::Change => outgoing.again.push_front((request, Form::Change(tries))),
-            Next::Again(tries) => outgoing.again.push_front((request, Form::Watch(tries))),
+            Next::Change => {
+                sent.form = Form::Change(tries);
+                outgoing.again.push_front(sent);
+            }
+            Next::Again(tries) => {
+                sent.form = Form::Watch(tries);
+                outgoing.again.push_front(sent);
+            }
             Next::Vote {
                 vote,
                 error,
@@ -294,39 +335,11 @@ impl Driver {
             } => {
                 outgoing.leave = inside;
                 self.gate.answered(1);
-                request.answer(vote, error, now);
+                sent.request.answer(vote, error, now);
             }
         }
         has_left
     }
-}
-
-impl Outgoing {
-    /// How many of `again` and of `new` go into the next write: all, or a transaction by itself.
-    fn next(&self, ladder: &Ladder) -> (usize, usize) {
-        if !ladder.has_transactions() {
-            return (self.again.len(), self.new.len());
-        }
-        let again = first(self.again.iter().map(|(_, form)| *form));
-        if again > 0 {
-            return (again, 0);
-        }
-        (
-            0,
-            first(
-                self.new
-                    .iter()
-                    .map(|request| ladder.form(request.command())),
-            ),
-        )
-    }
-}
-
-/// How many come before the first transaction; if none do, that one.
-fn first(forms: impl ExactSizeIterator<Item = Form>) -> usize {
-    let all = forms.len();
-    let before = forms.take_while(|form| !form.is_transaction()).count();
-    before.max(1).min(all)
 }
 
 async fn send(

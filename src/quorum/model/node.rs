@@ -26,12 +26,12 @@ impl Node {
         }
         match (plan.rule, op) {
             (Rule::NaiveHeal, Op::Extend(_)) if self.key.is_none() => {
-                keys.apply(Op::Acquire.command(), KEY, token, moment(plan, now));
+                keys.apply(Op::Acquire.command(), &[KEY], token, moment(plan, now));
             }
             (Rule::ReleaseIsBlind, Op::Release) => keys.delete(KEY),
             _ => {}
         }
-        let vote = keys.apply(op.command(), KEY, token, moment(plan, now));
+        let vote = keys.apply(op.command(), &[KEY], token, moment(plan, now));
         self.key = keys.get(KEY, moment(plan, now)).map(|owner| {
             let owner = TOKENS.iter().position(|&token| token == owner);
             (owner.expect("one of ours"), 0)

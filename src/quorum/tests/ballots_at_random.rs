@@ -157,7 +157,7 @@ impl World {
 
     fn start(&mut self, client: usize) {
         let wall = HOUR * (1 + u64::try_from(client).unwrap()) + self.now * 1000;
-        let ballot = self.hints[client].choose(KEY, wall, MEMORY);
+        let ballot = self.hints[client].choose(&[KEY], wall, MEMORY);
         let terms = Terms {
             ballot: Some(ballot),
             ..TERMS
@@ -238,7 +238,7 @@ impl World {
         };
         let ours = keys.get(KEY, now) == Some(&token);
         let before = fence(keys);
-        let vote = keys.apply(command, KEY, &token, now);
+        let vote = keys.apply(command, &[KEY], &token, now);
         let after = fence(keys);
         assert!(after >= before);
         if let (Command::Acquire { ballot, .. }, Vote::Granted) = (command, vote) {

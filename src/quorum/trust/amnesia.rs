@@ -1,6 +1,6 @@
 //! Has this node forgotten what it granted? One state machine a node, fed with what its driver reads.
 //!
-//! The inputs are `on_introduced`, `on_look` and `on_away`. [`Trust::poll`] says what is to be asked
+//! The inputs are `on_introduced`, `on_look`, `on_flushed` and `on_away`. [`Trust::poll`] says what is to be asked
 //! now, if anything, and [`Trust::next_deadline`] when to poll again; the answer to whatever was
 //! asked is fed to `on_look`. [`Trust::is_trusted`] is the result.
 
@@ -98,6 +98,8 @@ pub(crate) struct Trust {
     look_at: Moment,
     /// Nobody needs the node: the next look goes with the next acquire.
     idle: bool,
+    /// The node told so, and nothing has been asked since.
+    flushed: bool,
 }
 
 impl Trust {
@@ -114,6 +116,7 @@ impl Trust {
             asked_at: None,
             look_at: Moment::default(),
             idle: false,
+            flushed: false,
         }
     }
 
@@ -150,6 +153,12 @@ impl Trust {
         }
     }
 
+    /// The node has lost its keys, it says: the marker is looked at without delay, and once more if
+    /// it is being looked at already.
+    pub(crate) const fn on_flushed(&mut self) {
+        self.flushed = true;
+    }
+
     /// The connection has ended.
     pub(crate) fn on_away(&mut self, founding: &mut Founding) {
         self.phase = Phase::Away;
@@ -184,7 +193,7 @@ impl Trust {
                 only_if_missing: self.phase == Phase::Absent,
             },
             Phase::Missing | Phase::Unread if is_due => Ask::Look,
-            Phase::Known if is_due && needed() => Ask::Look,
+            Phase::Known if self.flushed || (is_due && needed()) => Ask::Look,
             Phase::Known if is_due => {
                 self.idle = true;
                 return None;
@@ -198,6 +207,7 @@ impl Trust {
             | Phase::Known => return None,
         };
         self.asked_at = Some(now);
+        self.flushed = false;
         Some(ask)
     }
 

@@ -85,12 +85,15 @@ fn no_right_of_the_operations_page_is_too_much() {
             let Some(nodes) = Nodes::with_user(ServerKind::Redis, &less, "locks:") else {
                 return;
             };
-            let redlock = builder(&nodes.users[..1]).prefix("locks:").build().unwrap();
+            let client = || builder(&nodes.users[..1]).prefix("locks:").build().unwrap();
+            let redlock = client();
             if right == "set" {
                 redlock.try_acquire("resource").await.unwrap_err();
             } else {
                 let guard = acquire_everywhere(&redlock, "resource").await;
                 guard.extend(ms(20_000)).await.ok();
+                let waits = client().acquire("resource").wait(ms(300));
+                waits.await.unwrap_err();
                 nodes.at(0, &["SCRIPT", "FLUSH"]);
                 guard.release().await.ok();
             }

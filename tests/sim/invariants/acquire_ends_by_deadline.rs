@@ -2,7 +2,8 @@
 //! round time-out, a waiting one within the time it may wait and the round that began last.
 //!
 //! A nested request that asks for more time is an extension, and comes after the renewals that are
-//! under way: it has no deadline. The time for which the caller's process stood still is allowed for, and timers round up.
+//! under way: it has no deadline. The time for which the caller's process stood still is allowed
+//! for, and timers round up.
 
 use std::time::Duration;
 

@@ -1,15 +1,37 @@
-//! Replies, and what they say about the server's memory.
+//! Replies, what they say about the server's memory, and what comes unasked.
 
 use super::Driver;
 use crate::node::breaker::Breaker;
 use crate::node::memory::link::Connection;
 use crate::node::memory::pipe::{self, Reply};
+use crate::quorum::bug;
 use crate::quorum::validity::Moment;
 
 impl Driver {
+    /// The next reply of a connection that is not in use yet.
+    pub(super) async fn reply(&mut self, connection: &mut Connection) -> Reply {
+        loop {
+            let reply = connection.receive().await;
+            let Reply::Touched(key) = reply else {
+                return reply;
+            };
+            self.touched(key.as_deref());
+        }
+    }
+
+    fn touched(&mut self, key: Option<&str>) {
+        if key.is_none() {
+            self.vigil.on_flushed();
+        }
+        if !bug!(WakeUpLost) {
+            self.context.observer.on_touched(key);
+        }
+    }
+
     /// Takes the reply to what was written first.
     pub(super) fn hear(&mut self, reply: Reply, breaker: &mut Breaker, now: Moment) {
         let answered = match reply {
+            Reply::Touched(key) => return self.touched(key.as_deref()),
             Reply::Marker(look) => {
                 self.vigil.on_look(look, now);
                 None
@@ -18,6 +40,10 @@ impl Driver {
                 .unanswered
                 .pop_front()
                 .map(|request| (request, vote, error)),
+            Reply::Seen(seen) => {
+                self.glimpse(seen);
+                None
+            }
             Reply::Accepted
             | Reply::ConnectionRefused
             | Reply::Identity(_)
@@ -25,7 +51,8 @@ impl Driver {
             | Reply::KillDenied
             | Reply::Reset => None,
         };
-        let still_out = !self.unanswered.is_empty() || self.vigil.is_asking();
+        let still_out = !(self.unanswered.is_empty() && self.glanced.is_empty());
+        let still_out = still_out || self.vigil.is_asking();
         breaker.on_reply(still_out, now);
         self.up();
         if let Some((request, vote, error)) = answered {

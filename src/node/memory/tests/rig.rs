@@ -95,6 +95,7 @@ pub(super) struct Probe {
     keys: [Box<str>; 1],
     token: Token,
     trace: Trace,
+    watches: bool,
     pub(super) withdrawn: AtomicBool,
 }
 
@@ -108,7 +109,7 @@ impl Caller for Probe {
     }
 
     fn watches(&self) -> bool {
-        false
+        self.watches
     }
 
     fn claim(&self, _: usize, _: Command) -> bool {
@@ -143,7 +144,7 @@ impl Client {
         for (node, memory) in nodes.iter().enumerate() {
             memory.start(Context {
                 node,
-                observer: Box::new(Watch {
+                observer: Arc::new(Watch {
                     node,
                     trace: trace.clone(),
                 }),
@@ -157,12 +158,17 @@ impl Client {
     }
 
     pub(super) fn probe(&self, name: &str, bits: u128) -> Arc<Probe> {
+        self.probe_with(name, bits, false)
+    }
+
+    fn probe_with(&self, name: &str, bits: u128, watches: bool) -> Arc<Probe> {
         let withdrawn = AtomicBool::new(false);
         Arc::new(Probe {
             name: name.into(),
             keys: ["k".into()],
             token: Token::from_bits(bits),
             trace: self.trace.clone(),
+            watches,
             withdrawn,
         })
     }
@@ -175,6 +181,18 @@ impl Client {
         command: Command,
     ) -> Result<(), Unsent> {
         self.nodes[node].submit(Request::new(self.probe(name, bits), node, command))
+    }
+
+    /// The same for an attempt that watches what is in its way.
+    pub(super) fn watch(
+        &self,
+        node: usize,
+        name: &str,
+        bits: u128,
+        command: Command,
+    ) -> Result<(), Unsent> {
+        let probe = self.probe_with(name, bits, true);
+        self.nodes[node].submit(Request::new(probe, node, command))
     }
 
     pub(super) fn link(&self) -> Link {

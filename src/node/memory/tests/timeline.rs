@@ -59,12 +59,12 @@ fn timeline(seed: u64) -> Vec<String> {
                 10 => server.deny_client_kill(pick(2) == 0),
                 _ => {
                     let command = [ACQUIRE, EXTEND, Command::Release][pick(3)];
-                    let submitted = clients[client].submit(
-                        node,
-                        &format!("{step}"),
-                        u128::from(step % 7),
-                        command,
-                    );
+                    let (name, bits) = (format!("{step}"), u128::from(step % 7));
+                    let submitted = if step % 2 == 0 {
+                        clients[client].watch(node, &name, bits, command)
+                    } else {
+                        clients[client].submit(node, &name, bits, command)
+                    };
                     lines.push(format!("{step} {submitted:?}"));
                 }
             }

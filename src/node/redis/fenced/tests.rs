@@ -1,52 +1,31 @@
 //! The scripts do at a real server what the pure rule says.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use rand::rngs::StdRng;
-use rand::{Rng, RngExt, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use redis::{Client, Connection, ConnectionLike, Value};
 
-use super::super::commands;
+use super::super::stub::Stub;
+use super::super::{commands, scripts};
 use super::*;
-use crate::node::Caller;
 use crate::quorum::ballot::Ballot;
-use crate::quorum::hold::Reply;
 use crate::quorum::keyspace::Keyspace;
 use crate::quorum::validity::Moment;
 use crate::testkit::fleet::{Flavor, Options, Server};
-use crate::token::Token;
 
-const KEY: &str = "resource";
-const FENCE: &str = "redlock-quorum:fence:resource";
+/// So many of these are the keys of a lock; they have fences, as many.
+const KEYS: [&str; 3] = ["x", "y", "z"];
 const MEMORY: Duration = Duration::from_secs(5000);
 
-struct Owner(Token, [Box<str>; 1]);
-
-impl Caller for Owner {
-    fn keys(&self) -> &[Box<str>] {
-        &self.1
-    }
-
-    fn token(&self) -> &Token {
-        &self.0
-    }
-
-    fn watches(&self) -> bool {
-        false
-    }
-
-    fn claim(&self, _node: usize, _command: Command) -> bool {
-        true
-    }
-
-    fn on_reply(self: Arc<Self>, _: usize, _: Command, _: Reply, _: Option<Moment>) {}
+fn fence(key: &str) -> String {
+    format!("redlock-quorum:fence:{key}")
 }
 
 fn some_command(random: &mut StdRng) -> Command {
     let ttl = Duration::from_secs(random.random_range(1..=3) * 1000);
     let ballot = Ballot::new(random.random_range(1..8) * 200_000_000_000_001, MEMORY);
-    let fenced = Some(ballot);
+    let fenced = random.random_bool(0.7).then_some(ballot);
     match random.random_range(0..9) {
         0..4 => Command::Acquire {
             ttl,
@@ -91,31 +70,29 @@ fn play(flavor: &Flavor, seed: u64, steps: usize) {
         .unwrap()
         .get_connection()
         .unwrap();
-    for text in TEXTS.into_iter().chain([commands::RELEASE_TEXT]) {
-        let _hash: String = ask(&mut connection, &["SCRIPT", "LOAD", text]);
+    for script in scripts::ALL {
+        let _hash: String = ask(&mut connection, &["SCRIPT", "LOAD", script.text()]);
     }
     let mut random = StdRng::seed_from_u64(seed);
     let mut keys = Keyspace::default();
     let now = Moment::from_nanos(1_000_000_000_000);
-    let owners: Vec<Arc<Owner>> = (1..=3)
-        .map(|bits| Arc::new(Owner(Token::from_bits(bits), [KEY.into()])))
+    let all: Vec<String> = KEYS
+        .map(String::from)
+        .into_iter()
+        .chain(KEYS.map(fence))
         .collect();
     for step in 0..steps {
         // What else happens to a node's keys.
-        match random.random_range(0..20) {
-            0 => {
-                let _deleted: i64 = ask(&mut connection, &["DEL", KEY]);
-                keys.delete(KEY);
-            }
-            1 => {
-                let _deleted: i64 = ask(&mut connection, &["DEL", FENCE]);
-                keys.delete(FENCE);
-            }
-            _ => {}
+        if random.random_bool(0.1) {
+            let key = &all[random.random_range(0..all.len())];
+            let _deleted: i64 = ask(&mut connection, &["DEL", key]);
+            keys.delete(key);
         }
         let command = some_command(&mut random);
-        let owner = &owners[usize::try_from(random.next_u32() % 3).unwrap()];
-        let request = Request::new(Arc::<Owner>::clone(owner), 0, command);
+        let (first, last) = (random.random_range(0..3), random.random_range(1..=3));
+        let lock = &KEYS[first.min(last - 1)..last];
+        let token = random.random_range(1..=3);
+        let request = Stub::new(token, lock).request(command);
         let form = if step % 2 == 0 {
             Form::Hash
         } else {
@@ -123,10 +100,10 @@ fn play(flavor: &Flavor, seed: u64, steps: usize) {
         };
         let reply = connection.req_command(&commands::command(&request, form));
         let (vote, error) = commands::vote(&request, &reply.unwrap());
-        let expected = keys.apply(command, KEY, owner.0.as_str(), now);
-        let context = format!("{seed}, step {step}: {command:?}, {error:?}");
+        let expected = keys.apply(command, lock, request.token(), now);
+        let context = format!("{seed}, step {step}: {command:?} {lock:?}, {error:?}");
         assert_eq!(alike(vote), alike(expected), "{context}");
-        for key in [KEY, FENCE] {
+        for key in &all {
             let value: Option<String> = ask(&mut connection, &["GET", key]);
             assert_eq!(value.as_deref(), keys.get(key, now), "{context}");
             let left: i64 = ask(&mut connection, &["PTTL", key]);
@@ -152,8 +129,7 @@ fn replies_that_nobody_gives_are_no_votes() {
         ttl: MEMORY,
         ballot,
     };
-    let owner = Arc::new(Owner(Token::from_bits(1), [KEY.into()]));
-    let request = Request::new(owner, 0, command);
+    let request = Stub::new(1, &["x"]).request(command);
     for reply in [
         Value::Okay,
         Value::Nil,

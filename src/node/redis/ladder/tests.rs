@@ -2,6 +2,7 @@ use std::time::Duration;
 
 use redis::parse_redis_value;
 
+use super::super::stub::Stub;
 use super::*;
 
 const TTL: Duration = Duration::from_secs(1);
@@ -19,14 +20,18 @@ fn ladder(server: &str, version: &str) -> Ladder {
     })
 }
 
+fn request(command: Command) -> Request {
+    Stub::new(1, &["k"]).request(command)
+}
+
 fn error(line: &str) -> Value {
     parse_redis_value(format!("-{line}\r\n").as_bytes()).unwrap()
 }
 
 /// The forms that a command gets one after another, if each is refused by this error.
 fn forms(ladder: &mut Ladder, command: Command, refusal: &str) -> Vec<Form> {
-    let mut forms = vec![ladder.form(command)];
-    while let Some(next) = ladder.next(command, *forms.last().unwrap(), &error(refusal)) {
+    let mut forms = vec![ladder.form(&request(command))];
+    while let Some(next) = ladder.next(&request(command), *forms.last().unwrap(), &error(refusal)) {
         forms.push(next);
     }
     forms
@@ -67,7 +72,11 @@ fn a_version_chooses_where_to_begin_and_refusals_lead_on() {
             extension,
             "{server} {version}"
         );
-        assert_eq!(ladder.form(Command::Release), WATCH, "it is remembered");
+        assert_eq!(
+            ladder.form(&request(Command::Release)),
+            WATCH,
+            "it is remembered"
+        );
     }
 }
 
@@ -75,7 +84,9 @@ fn a_version_chooses_where_to_begin_and_refusals_lead_on() {
 fn only_what_was_not_applied_leads_on() {
     let leads = |form, line: &str| {
         let mut ladder = ladder("valkey", "9.1.2");
-        ladder.next(Command::Release, form, &error(line)).is_some()
+        ladder
+            .next(&request(Command::Release), form, &error(line))
+            .is_some()
     };
     for line in [
         "ERR unknown command 'DELIFEQ', with args beginning with: 'k' 'v' ",
@@ -111,11 +122,11 @@ fn only_what_was_not_applied_leads_on() {
 fn an_unknown_script_is_sent_as_text_and_no_step_down() {
     let mut ladder = ladder("redis", "7.0.15");
     let unknown = error("NOSCRIPT No matching script. Please use EVAL.");
-    let next = ladder.next(Command::Release, Form::Hash, &unknown);
+    let next = ladder.next(&request(Command::Release), Form::Hash, &unknown);
     assert_eq!(next, Some(Form::Text));
-    assert_eq!(ladder.form(Command::Release), Form::Hash);
+    assert_eq!(ladder.form(&request(Command::Release)), Form::Hash);
     let denied = error("NOPERM this user has no permissions to run the 'eval' command");
-    let next = ladder.next(Command::Release, Form::Text, &denied);
+    let next = ladder.next(&request(Command::Release), Form::Text, &denied);
     assert_eq!(next, Some(Form::DelEx));
 }
 
@@ -124,16 +135,16 @@ fn many_refusals_at_one_time_are_one_step() {
     let mut ladder = ladder("valkey", "9.1.2");
     let refused = error("NOPERM User a has no permissions to run the 'delifeq' command");
     for _ in 0..5 {
-        let next = ladder.next(Command::Release, Form::DelIfEq, &refused);
+        let next = ladder.next(&request(Command::Release), Form::DelIfEq, &refused);
         assert_eq!(next, Some(Form::Hash));
     }
     assert!(!ladder.has_transactions());
     let refused = error("NOPERM User a has no permissions to run the 'evalsha' command");
-    let next = ladder.next(Command::Release, Form::Hash, &refused);
+    let next = ladder.next(&request(Command::Release), Form::Hash, &refused);
     assert_eq!(next, Some(WATCH));
     assert!(ladder.has_transactions());
     assert_eq!(
-        ladder.form(EXTEND),
+        ladder.form(&request(EXTEND)),
         Form::SetIfEq,
         "one does not lead the other on"
     );
@@ -162,4 +173,30 @@ fn a_retry_is_never_in_a_form_that_shortens() {
             assert!(!forms[1..].contains(&Form::SetIfEq), "{forms:?}");
         }
     }
+}
+
+#[test]
+fn a_set_has_scripts_only_and_leads_nobody_on() {
+    let mut ladder = ladder("redis", "8.4.0");
+    let set = Stub::new(1, &["x", "y"]);
+    let unknown = error("NOSCRIPT No matching script. Please use EVAL.");
+    let denied = error("NOPERM this user has no permissions to run the 'eval' command");
+    for command in [
+        Command::Acquire {
+            ttl: TTL,
+            ballot: None,
+        },
+        EXTEND,
+        Command::Release,
+    ] {
+        let set = set.request(command);
+        assert_eq!(ladder.form(&set), Form::Hash, "{command:?}");
+        let next = ladder.next(&set, Form::Hash, &unknown);
+        assert_eq!(next, Some(Form::Text), "{command:?}");
+        for form in [Form::Hash, Form::Text] {
+            assert_eq!(ladder.next(&set, form, &denied), None, "{command:?}");
+        }
+    }
+    assert_eq!(ladder.form(&request(Command::Release)), Form::DelEx);
+    assert_eq!(ladder.form(&request(EXTEND)), Form::SetIfEq);
 }

@@ -1,17 +1,20 @@
--- KEYS lock fence  ARGV token ttl_ms ballot fence_ttl_ms
--- Answers 1: granted, {0, pttl, fence}: somebody else's, {-1, fence}: the ballot is too small.
-local owner = redis.call('GET', KEYS[1])
-local fence = redis.call('GET', KEYS[2])
-if owner and owner ~= ARGV[1] then
-  return {0, redis.call('PTTL', KEYS[1]), fence}
-end
+-- KEYS locks fences  ARGV token ttl_ms ballot fence_ttl_ms
+-- All or none. Answers 1: granted, {0, pttl, fence}: one is somebody else's, {-1, fence}: the ballot
+-- is too small.
+local count = #KEYS / 2
+local ours, free, longest = look(count)
+local fence, each = look_at_fences(count)
 local largest, ballot = tonumber(fence or '0'), tonumber(ARGV[3])
-if owner and ballot == largest then
+if #ours == count and ballot == largest then
   return 1
 end
-if ballot <= largest then
-  return {-1, fence}
+if longest or ballot <= largest then
+  if #ours < count then
+    delete(ours)
+  end
+  return longest and {0, longest, fence} or {-1, fence}
 end
-redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
-redis.call('SET', KEYS[2], ARGV[3], 'PX', ARGV[4])
+set(ours)
+set(free)
+raise_fences(count, each, ARGV[3], ARGV[4])
 return 1

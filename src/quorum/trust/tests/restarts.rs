@@ -102,6 +102,38 @@ fn a_flush_shows_at_the_next_look() {
 }
 
 #[test]
+fn a_flush_that_is_told_is_looked_at_without_delay() {
+    for busy in [true, false] {
+        let mut client = founded_client(RestartGuard::Observed);
+        client.pass(10);
+        assert_eq!(client.poll(0, busy), None);
+        client.trusts[0].on_flushed();
+        assert_eq!(client.poll(0, busy), Some(Ask::Look));
+        client.answer(0, found("a|0"));
+        assert_eq!(client.poll(0, busy), None, "once, and it was none");
+        client.trusts[0].on_flushed();
+        assert_eq!(client.poll(0, busy), Some(Ask::Look));
+        client.answer(0, Sighting::Missing);
+        assert!(!client.trusted(0));
+        assert_eq!(client.poll(0, busy), None, "the second look is not sooner");
+    }
+}
+
+#[test]
+fn a_flush_that_is_told_during_a_look_is_looked_at_once_more() {
+    let mut client = founded_client(RestartGuard::Observed);
+    client.pass(1000);
+    assert_eq!(client.poll(0, true), Some(Ask::Look));
+    client.trusts[0].on_flushed();
+    assert_eq!(client.poll(0, true), None, "one question at a time");
+    client.answer(0, found("a|0"));
+    assert!(client.trusted(0), "that was before");
+    assert_eq!(client.poll(0, true), Some(Ask::Look));
+    client.answer(0, Sighting::Missing);
+    assert!(!client.trusted(0));
+}
+
+#[test]
 fn a_flush_that_another_client_has_marked_shows_as_well() {
     let mut client = founded_client(RestartGuard::Observed);
     client.pass(1000);

@@ -1,0 +1,316 @@
+//! Who waits for what in this process: for each resource a line, first in, first out.
+//!
+//! Only the head of a line is on the wire, and only while nobody in this process holds the resource:
+//! a holder's end is what wakes it, so its acquire goes out right behind the release. Other processes
+//! get their chance too: after a row of grants in this one the head keeps off for a moment.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use super::cell::Cell;
+
+/// So many grants in a row within one process, and then a gap.
+pub(crate) const ROW: u32 = 4;
+/// Every gap that nobody used doubles the row, up to this.
+pub(crate) const LONGEST_ROW: u32 = 32;
+/// A gap lasts two round trips, and so long at least.
+const SHORTEST_GAP: Duration = Duration::from_millis(1);
+
+/// All lines of one client.
+#[derive(Debug, Default)]
+pub(crate) struct Queue {
+    // A std mutex: nothing is awaited under it, and nobody called.
+    lines: Mutex<BTreeMap<Box<str>, Line>>,
+    /// How many lines there are.
+    len: AtomicUsize,
+    tickets: AtomicU64,
+}
+
+/// Who waits for one resource, and who holds it; gone when nobody does either.
+#[derive(Debug, Default)]
+struct Line {
+    waiting: VecDeque<Arc<Ticket>>,
+    /// The lock that this process holds.
+    holder: Option<u64>,
+    turns: Turns,
+}
+
+/// A waiter's place, in the lines of all its resources.
+#[derive(Debug)]
+struct Ticket {
+    number: u64,
+    /// It may be its turn, or there is news.
+    changed: Notify,
+    /// The nodes where a key may have changed, one bit each.
+    touched: AtomicU32,
+}
+
+/// The grants of one resource to one process, one after another.
+#[derive(Clone, Copy, Debug)]
+struct Turns {
+    row: u32,
+    longest: u32,
+    trip: Duration,
+}
+
+impl Default for Turns {
+    fn default() -> Self {
+        Self {
+            row: 0,
+            longest: ROW,
+            trip: Duration::ZERO,
+        }
+    }
+}
+
+/// Whose turn it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// Others are before us.
+    Queued,
+    /// Nobody is before us but a holder in this process.
+    Behind,
+    /// Ours, after this gap.
+    Ours { gap: Duration },
+}
+
+impl Queue {
+    /// Gets in line for all of these keys at once: so of two sets that share a key one is before the
+    /// other, in all lines.
+    pub(crate) fn join(self: &Arc<Self>, keys: &Arc<[Box<str>]>) -> Place {
+        let mut lines = self.lines();
+        let ticket = Arc::new(Ticket {
+            number: self
+                .tickets
+                .fetch_add(1, Ordering::Relaxed)
+                .saturating_add(1),
+            changed: Notify::new(),
+            touched: AtomicU32::new(0),
+        });
+        for key in keys.iter() {
+            let line = lines.entry(key.clone()).or_default();
+            line.waiting.push_back(Arc::clone(&ticket));
+        }
+        self.len.store(lines.len(), Ordering::Relaxed);
+        drop(lines);
+        Place {
+            queue: Arc::clone(self),
+            keys: Arc::clone(keys),
+            ticket,
+            queued: true,
+        }
+    }
+
+    /// A lock is held from here on, until [`Queue::on_ended`].
+    pub(crate) fn hold(&self, cell: &Cell) {
+        let mut lines = self.lines();
+        for key in cell.keys() {
+            lines.entry(key.clone()).or_default().holder = Some(cell.id());
+        }
+        self.len.store(lines.len(), Ordering::Relaxed);
+        drop(lines);
+        if cell.has_ended() {
+            // It did not last until it was written down.
+            self.on_ended(cell, 0);
+        }
+    }
+
+    /// An attempt or a hold of this process has ended, and what it had on these nodes, one bit each,
+    /// is being removed. The nodes do not tell us of that: it is our own doing.
+    pub(crate) fn on_ended(&self, cell: &Cell, nodes: u32) {
+        if self.is_empty() {
+            return;
+        }
+        let mut lines = self.lines();
+        for key in cell.keys() {
+            let Some(line) = lines.get_mut(key) else {
+                continue;
+            };
+            if line.holder == Some(cell.id()) {
+                line.holder = None;
+            } else if nodes == 0 {
+                continue;
+            }
+            line.tell(nodes, cell.ticket());
+            if line.is_idle() {
+                lines.remove(key);
+            }
+        }
+        self.len.store(lines.len(), Ordering::Relaxed);
+    }
+
+    /// A node tells that a key has changed; `None`: that all may have.
+    pub(crate) fn on_touched(&self, node: usize, key: Option<&str>) {
+        if self.is_empty() {
+            return;
+        }
+        let bit = u32::try_from(node)
+            .ok()
+            .and_then(|node| 1_u32.checked_shl(node));
+        let bit = bit.unwrap_or(0);
+        let lines = self.lines();
+        match key {
+            Some(key) => {
+                if let Some(line) = lines.get(key) {
+                    line.tell(bit, None);
+                }
+            }
+            None => lines.values().for_each(|line| line.tell(bit, None)),
+        }
+    }
+
+    /// Nobody waits, and nobody holds anything that others might wait for.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many resources there are that somebody waits for or holds.
+    pub(crate) fn len(&self) -> usize {
+        self.len.load(Ordering::Relaxed)
+    }
+
+    fn lines(&self) -> MutexGuard<'_, BTreeMap<Box<str>, Line>> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Line {
+    fn is_idle(&self) -> bool {
+        self.waiting.is_empty() && self.holder.is_none()
+    }
+
+    /// News for the head, unless it is its own doing.
+    fn tell(&self, nodes: u32, by: Option<u64>) {
+        if let Some(head) = self.waiting.front()
+            && by != Some(head.number)
+        {
+            head.touched.fetch_or(nodes, Ordering::AcqRel);
+            head.changed.notify_one();
+        }
+    }
+}
+
+/// A waiter's place in the lines; dropping it leaves them.
+#[derive(Debug)]
+pub(crate) struct Place {
+    queue: Arc<Queue>,
+    keys: Arc<[Box<str>]>,
+    ticket: Arc<Ticket>,
+    queued: bool,
+}
+
+impl Place {
+    /// Goes with the attempts that are made from this place.
+    pub(crate) fn ticket(&self) -> u64 {
+        self.ticket.number
+    }
+
+    pub(crate) fn turn(&self) -> Turn {
+        let lines = self.queue.lines();
+        let mut turn = Turn::Ours {
+            gap: Duration::ZERO,
+        };
+        for key in self.keys.iter() {
+            let Some(line) = lines.get(key) else { continue };
+            let is_head = |head: &Arc<Ticket>| Arc::ptr_eq(head, &self.ticket);
+            if !line.waiting.front().is_some_and(is_head) {
+                return Turn::Queued;
+            }
+            turn = match turn {
+                Turn::Ours { gap } if line.holder.is_none() => Turn::Ours {
+                    gap: gap.max(line.turns.gap()),
+                },
+                Turn::Ours { .. } | Turn::Behind | Turn::Queued => Turn::Behind,
+            };
+        }
+        turn
+    }
+
+    /// Waits until the turn may have changed, or until there is news.
+    pub(crate) async fn changed(&self) {
+        self.ticket.changed.notified().await;
+    }
+
+    /// The nodes where a key may have changed since the last call.
+    pub(crate) fn touched(&self) -> impl Iterator<Item = usize> + use<> {
+        let nodes = self.ticket.touched.swap(0, Ordering::AcqRel);
+        (0..u32::BITS as usize).filter(move |node| nodes & (1 << node) != 0)
+    }
+
+    /// An attempt from this place has failed: others were in the way. `gap`: what it kept off for.
+    pub(crate) fn lost(&self, gap: Duration) {
+        self.turns(|turns| turns.on_lost(!gap.is_zero()));
+    }
+
+    /// An attempt from this place has won, in a round that took so long.
+    pub(crate) fn won(mut self, cell: &Cell, gap: Duration, trip: Duration) {
+        self.turns(|turns| turns.on_won(!gap.is_zero(), trip));
+        // Before the place is left: nobody gets ahead of the holder.
+        self.queue.hold(cell);
+        self.leave();
+    }
+
+    fn turns(&self, change: impl Fn(&mut Turns)) {
+        let mut lines = self.queue.lines();
+        for key in self.keys.iter() {
+            if let Some(line) = lines.get_mut(key) {
+                change(&mut line.turns);
+            }
+        }
+    }
+
+    fn leave(&mut self) {
+        if !std::mem::replace(&mut self.queued, false) {
+            return;
+        }
+        let mut lines = self.queue.lines();
+        for key in self.keys.iter() {
+            let Some(line) = lines.get_mut(key) else {
+                continue;
+            };
+            line.waiting
+                .retain(|ticket| !Arc::ptr_eq(ticket, &self.ticket));
+            line.tell(0, None);
+            if line.is_idle() {
+                lines.remove(key);
+            }
+        }
+        self.queue.len.store(lines.len(), Ordering::Relaxed);
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
+
+impl Turns {
+    fn gap(&self) -> Duration {
+        if self.row < self.longest {
+            return Duration::ZERO;
+        }
+        self.trip.saturating_mul(2).max(SHORTEST_GAP)
+    }
+
+    fn on_won(&mut self, after_gap: bool, trip: Duration) {
+        self.trip = trip;
+        if after_gap {
+            self.row = 1;
+            self.longest = self.longest.saturating_mul(2).min(LONGEST_ROW);
+        } else {
+            self.row = self.row.saturating_add(1);
+        }
+    }
+
+    fn on_lost(&mut self, after_gap: bool) {
+        self.row = 0;
+        if after_gap {
+            self.longest = ROW;
+        }
+    }
+}

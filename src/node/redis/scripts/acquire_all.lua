@@ -1,0 +1,13 @@
+-- KEYS locks  ARGV token ttl_ms
+-- All or none. Answers 1: granted, {0, pttl}: one is somebody else's.
+local ours, free, longest, mistyped = look(#KEYS)
+if mistyped then
+  return mistyped
+end
+if longest then
+  delete(ours)
+  return {0, longest}
+end
+lengthen(ours)
+set(free)
+return 1

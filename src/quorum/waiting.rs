@@ -1,0 +1,177 @@
+//! When a waiter tries again.
+//!
+//! A waiter's attempt leaves it with what each node said, and from then on the nodes tell it when
+//! the key changes. No single source of such news is trusted, so each only brings the next attempt
+//! forward, and that attempt looks at everything anew: a quorum's worth of news, the first of it and
+//! two round trips, the moment at which a quorum of keys will have expired, and, for whatever was
+//! missed, the poll floor. A node that does not tell is asked again after a backoff, unless a quorum
+//! of others tells.
+//!
+//! A holder's renewal is news as well. It is not told from a release, and costs an attempt that finds
+//! the key: the commands of a look, and one.
+
+use std::time::Duration;
+
+use super::backoff::{self, Backoff};
+use super::round::Round;
+use super::validity::Moment;
+use super::vote::Vote;
+
+/// Every so often, give or take a half, a waiter tries without any news.
+pub(crate) const POLL_FLOOR: Duration = Duration::from_secs(2);
+const HALF_OF_IT: Duration = Duration::from_secs(1);
+/// A server keeps a key for up to a millisecond longer than the ttl that it tells.
+const ROUNDED: Duration = Duration::from_millis(1);
+/// The duration of a round that timed out says nothing about a round trip.
+const LONGEST_TRIP: Duration = Duration::from_millis(50);
+
+/// What a waiter knows of the nodes since its last attempt.
+#[derive(Clone, Debug)]
+pub(crate) struct Waiting {
+    seen: Vec<Seen>,
+    quorum: usize,
+    trip: Duration,
+    first_news: Option<Moment>,
+    /// How long the next attempt keeps off that of others with whom the last one collided.
+    apart: Duration,
+    blind_until: Moment,
+    poll_at: Moment,
+    collisions: Backoff,
+    failures: Backoff,
+}
+
+/// What is known of one node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Seen {
+    /// It has not answered.
+    Nothing,
+    /// Nobody else's key was there, or it has changed since.
+    Free {
+        since: Moment,
+    },
+    Held {
+        until: Option<Moment>,
+    },
+}
+
+impl Seen {
+    const fn free_at(self) -> Option<Moment> {
+        match self {
+            Self::Nothing => None,
+            Self::Free { since } => Some(since),
+            Self::Held { until } => until,
+        }
+    }
+}
+
+impl Waiting {
+    pub(crate) fn new(nodes: usize) -> Self {
+        Self {
+            seen: vec![Seen::Nothing; nodes],
+            quorum: super::validity::quorum(nodes),
+            trip: Duration::ZERO,
+            first_news: None,
+            apart: Duration::ZERO,
+            blind_until: Moment::default(),
+            poll_at: Moment::default(),
+            collisions: Backoff::default(),
+            failures: Backoff::default(),
+        }
+    }
+
+    /// A round was lost. `random`: uniform over all of `u64`, and anew for each call.
+    ///
+    /// Returns how long to pause before the nodes are watched, if the lost round did not: not at all
+    /// if others had them all, or until those with whom it collided have let go.
+    pub(crate) fn on_lost(
+        &mut self,
+        round: &Round,
+        now: Moment,
+        mut random: impl FnMut() -> u64,
+    ) -> Duration {
+        self.seen.fill(Seen::Nothing);
+        self.first_news = None;
+        self.trip = now.since(round.started_at()).min(LONGEST_TRIP);
+        self.hear(round, now);
+        let is_free = |seen: &Seen| matches!(seen, Seen::Free { .. });
+        if self.seen.iter().any(is_free) {
+            // Wide enough for a round trip or two of each of a few contenders.
+            let least = self.trip.saturating_mul(4);
+            self.apart = self.collisions.next_above(least, random());
+        } else {
+            self.collisions = Backoff::default();
+            self.apart = Duration::ZERO;
+        }
+        self.blind_until = now.after(self.failures.next(random()));
+        self.poll_at = now.after(poll_pause(random()));
+        let contended = (0..self.seen.len())
+            .filter_map(|node| round.vote(node))
+            .any(Vote::is_contention);
+        if contended {
+            self.apart
+        } else {
+            self.blind_until.since(now)
+        }
+    }
+
+    /// Takes in the votes that have come since.
+    pub(crate) fn hear(&mut self, round: &Round, now: Moment) {
+        for (node, seen) in self.seen.iter_mut().enumerate() {
+            if *seen != Seen::Nothing {
+                continue;
+            }
+            *seen = match round.vote(node) {
+                // Ours, and on its way out.
+                Some(Vote::Granted | Vote::Stale { .. }) => Seen::Free { since: now },
+                Some(Vote::Held { ttl, .. }) => Seen::Held {
+                    until: ttl.map(|ttl| now.after(ttl).after(ROUNDED)),
+                },
+                Some(Vote::Refused(_) | Vote::Unsent(_) | Vote::Unknown) | None => Seen::Nothing,
+            };
+        }
+    }
+
+    /// The key of this node may have changed, since the last attempt began.
+    pub(crate) fn on_touched(&mut self, node: usize, now: Moment) {
+        let Some(seen) = self.seen.get_mut(node) else {
+            return;
+        };
+        if !matches!(seen, Seen::Free { .. }) {
+            *seen = Seen::Free { since: now };
+        }
+        self.first_news = self.first_news.or(Some(now));
+    }
+
+    /// When to try again, unless there is news before. `tells`: does this node tell of changes?
+    pub(crate) fn due(&self, tells: impl Fn(usize) -> bool) -> Moment {
+        let mut free: Vec<Moment> = self.seen.iter().filter_map(|seen| seen.free_at()).collect();
+        free.sort_unstable();
+        let can_be_free = free.get(self.quorum.saturating_sub(1)).copied();
+        let first = self
+            .first_news
+            .map(|news| news.after(self.trip.saturating_mul(2)));
+        let hears = |(node, seen): (usize, &Seen)| match seen {
+            Seen::Nothing => false,
+            Seen::Free { .. } => true,
+            Seen::Held { .. } => tells(node),
+        };
+        let heard = self.seen.iter().enumerate().filter(|&seen| hears(seen));
+        let blind = (heard.count() < self.quorum).then_some(self.blind_until);
+        [can_be_free, first]
+            .into_iter()
+            .flatten()
+            .map(|at| at.after(self.apart))
+            .chain(blind)
+            .chain([self.poll_at])
+            .min()
+            .unwrap_or(self.poll_at)
+    }
+}
+
+/// The poll floor, give or take a half of it.
+pub(crate) fn poll_pause(random: u64) -> Duration {
+    HALF_OF_IT.saturating_add(backoff::uniform(POLL_FLOOR, random))
+}
+
+#[cfg(test)]
+mod tests;

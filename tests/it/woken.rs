@@ -1,0 +1,174 @@
+//! What wakes those who wait for a lock that others hold, and what does not.
+
+use std::time::Duration;
+
+use redlock_quorum::testkit::memory::{CutFate, Restart};
+use redlock_quorum::{Guard, Redlock, Renewal, RestartGuard, Wait};
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use crate::life::now;
+use crate::world::{ONE_WAY, World, ms, warm};
+
+const TRIP: Duration = ms(20);
+/// Two reconnects, each a pause and a handshake; the poll floor is a second at least.
+const SOON: Duration = ms(500);
+
+/// A holder and a waiter whom the nodes have told for how long yet, and who hears of any change.
+async fn waiting(world: &World, holder: &Redlock) -> (Guard, JoinHandle<Instant>) {
+    let waiter = world.builder().restart_guard(RestartGuard::Off);
+    let waiter = waiter.build().unwrap();
+    warm(&waiter).await;
+    warm(holder).await;
+    let guard = holder.acquire("a").ttl(ms(60_000)).await.unwrap();
+    let waits = tokio::spawn(async move {
+        let guard = waiter.acquire("a").wait(Wait::Forever).await.unwrap();
+        let granted = now();
+        guard.release().await.unwrap();
+        granted
+    });
+    tokio::time::sleep(TRIP * 3).await;
+    (guard, waits)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_wakes_a_waiter_elsewhere() {
+    let world = World::new(5);
+    let (guard, waits) = waiting(&world, &world.stranger()).await;
+    let released = now();
+    drop(guard);
+    // There, and back with the news, and once more with the lock.
+    assert_eq!(waits.await.unwrap() - released, TRIP * 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn deletion_by_hand_and_a_flush_wake_a_waiter() {
+    for flush in [false, true] {
+        let world = World::new(5);
+        let holder = world.stranger();
+        let (guard, waits) = waiting(&world, &holder).await;
+        let deleted = now();
+        for server in &world.servers {
+            if flush {
+                server.flush();
+            } else {
+                server.delete("a");
+            }
+        }
+        assert_eq!(waits.await.unwrap() - deleted, ONE_WAY + TRIP);
+        drop(guard);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_of_a_quorum_of_keys_wakes_a_waiter_though_no_node_tells() {
+    let world = World::new(5);
+    let holder = world.stranger();
+    let (guard, waits) = waiting(&world, &holder).await;
+    // Three keys end in two seconds, two much later; and their servers do not say so.
+    let ends = now() + ms(400);
+    for (place, server) in world.servers.iter().enumerate() {
+        let ttl = if place < 3 { ms(400) } else { ms(30_000) };
+        let token = guard.token().as_str();
+        server.set("a", token, Some(ttl));
+    }
+    let late = waits.await.unwrap() - ends;
+    // The ttl was told on the way back, and counts from its arrival.
+    assert!(late >= TRIP && late <= ONE_WAY + TRIP + ms(2), "{late:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_comes_back_wakes_a_waiter() {
+    let mut world = World::new(3);
+    let holder = world.stranger();
+    let (guard, waits) = waiting(&world, &holder).await;
+    // Two nodes forget it, and nobody tells; their clients connect again.
+    let forgotten = now();
+    for server in &mut world.servers[..2] {
+        server.restart(Restart::Empty);
+    }
+    assert!(waits.await.unwrap() - forgotten < SOON);
+    drop(guard);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_happened_while_a_waiter_was_cut_off_is_found_out_when_it_is_back() {
+    let world = World::new(3);
+    let holder = world.stranger();
+    let (guard, waits) = waiting(&world, &holder).await;
+    world.links.iter().for_each(|link| link.cut(CutFate::Lost));
+    let released = now();
+    guard.release().await.unwrap();
+    assert!(waits.await.unwrap() - released < SOON);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_renewal_costs_a_waiter_one_look() {
+    let world = World::new(3);
+    let holder = world.stranger();
+    let (guard, waits) = waiting(&world, &holder).await;
+    let attempts = || world.servers[0].commands().acquire;
+    let before = attempts();
+    for _ in 0..5 {
+        guard.extend(ms(59_000)).await.unwrap();
+        tokio::time::sleep(ms(100)).await;
+    }
+    // An extension that ends no later sends nothing.
+    assert_eq!(attempts(), before);
+    guard.extend(ms(60_000)).await.unwrap();
+    tokio::time::sleep(ms(100)).await;
+    assert_eq!(attempts(), before + 1);
+    drop(guard);
+    waits.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn nodes_that_do_not_tell_are_asked_unless_a_quorum_tells() {
+    for quiet in 0..=3 {
+        let world = World::new(3);
+        for server in &world.servers[..quiet] {
+            server.deny_tracking(true);
+        }
+        let (guard, waits) = waiting(&world, &world.stranger()).await;
+        let attempts = || world.servers[0].commands().acquire;
+        let before = attempts();
+        tokio::time::sleep(ms(10_000)).await;
+        let attempts = attempts() - before;
+        if quiet < 2 {
+            assert!((3..=10).contains(&attempts), "{quiet} quiet: {attempts}");
+        } else {
+            assert!((40..200).contains(&attempts), "{quiet} quiet: {attempts}");
+        }
+        let released = now();
+        drop(guard);
+        let late = waits.await.unwrap() - released;
+        assert!(late <= TRIP * 3 + ms(250), "{quiet} quiet: {late:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn contenders_who_split_the_votes_get_through() {
+    for (nodes, down) in [(3, 0), (3, 1), (4, 0), (2, 0), (5, 2)] {
+        let world = World::new(nodes);
+        for server in &world.servers[..down] {
+            server.crash();
+        }
+        let clients = [1, 2, 3, 4, 5].map(|seed| world.unsteady(seed));
+        for client in &clients {
+            warm(client).await;
+        }
+        for trial in 0..20 {
+            let began = now();
+            let contend = |client: Redlock| async move {
+                let guard = client.acquire("a").renewal(Renewal::off()).await.unwrap();
+                let taken = now() - began;
+                guard.release().await.unwrap();
+                taken
+            };
+            let contend = clients.clone().map(|client| Box::pin(contend(client)));
+            let (first, ..) = futures::future::select_all(contend).await;
+            let waited = format!("{nodes} nodes, {down} down, trial {trial}: {first:?}");
+            assert!(first < ms(1_000), "{waited}");
+        }
+    }
+}

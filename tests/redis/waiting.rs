@@ -1,0 +1,347 @@
+//! Waiting on real servers: what a hand-over costs, how soon a waiter is woken, and what it sends.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "hand-overs between real servers take real time"
+)]
+
+mod counts;
+mod processes;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use redlock_quorum::testkit::fleet::{Fleet, Server};
+use redlock_quorum::{Redlock, Renewal, Wait};
+
+use self::counts::{Sets, counts};
+use crate::support::{
+    ask, builder, eventually, fleet, lock_keys, median, ms, released_everywhere, run, warm_up,
+};
+
+/// The median of so many uncontended releases, each with the acquire of the next one.
+async fn uncontended(redlock: &Redlock) -> Duration {
+    let mut guard = redlock.acquire("alone").await.unwrap();
+    let mut samples = Vec::new();
+    for _ in 0..200 {
+        let began = Instant::now();
+        guard.release().await.unwrap();
+        guard = redlock.acquire("alone").await.unwrap();
+        samples.push(began.elapsed());
+    }
+    guard.release().await.unwrap();
+    median(&samples)
+}
+
+#[test]
+fn sixteen_tasks_hand_a_lock_over_in_order_and_at_a_low_price() {
+    const TASKS: usize = 16;
+    const GRANTS: usize = 20;
+    run(async {
+        let fleet = fleet(5);
+        let redlock = builder(fleet.urls()).wait(Wait::Forever).build().unwrap();
+        warm_up(&redlock).await;
+        let before = counts(&fleet);
+        let alone = uncontended(&redlock).await;
+        for (before, after) in before.iter().zip(counts(&fleet)) {
+            let spent = after.since(before).commands();
+            assert!(spent <= 2 * 201, "{spent} commands for 201 grants");
+        }
+
+        let before = counts(&fleet);
+        let sections = Arc::new(Mutex::new(Vec::new()));
+        let mut tasks = tokio::task::JoinSet::new();
+        let holder = redlock.acquire("resource").await.unwrap();
+        for task in 0..TASKS {
+            let (redlock, sections) = (redlock.clone(), Arc::clone(&sections));
+            tasks.spawn(async move {
+                for _ in 0..GRANTS {
+                    let guard = redlock.acquire("resource").await.unwrap();
+                    let began = Instant::now();
+                    tokio::time::sleep(ms(2)).await;
+                    sections.lock().unwrap().push((task, began, Instant::now()));
+                    guard.release().await.unwrap();
+                }
+            });
+            tokio::time::sleep(ms(1)).await;
+        }
+        holder.release().await.unwrap();
+        tasks.join_all().await;
+        let sections = std::mem::take(&mut *sections.lock().unwrap());
+        let order: Vec<usize> = sections.iter().map(|&(task, ..)| task).collect();
+        let expected: Vec<usize> = (0..GRANTS).flat_map(|_| 0..TASKS).collect();
+        assert_eq!(order, expected, "first in, first out");
+        let between = sections
+            .windows(2)
+            .map(|pair| pair[1].1.duration_since(pair[0].2))
+            .sum::<Duration>();
+        let handover = between / u32::try_from(sections.len() - 1).unwrap();
+        println!("a hand-over takes {handover:?}, a release and an acquire {alone:?}");
+        assert!(handover <= 2 * alone, "{handover:?} against {alone:?}");
+        for (before, after) in before.iter().zip(counts(&fleet)) {
+            let spent = after.since(before).commands();
+            println!("{spent} commands for {} grants", sections.len());
+            assert!(spent <= 5 * u64::try_from(sections.len()).unwrap());
+        }
+        released_everywhere(&fleet, 0).await;
+    });
+}
+
+#[test]
+fn a_waiter_is_quiet_while_it_waits() {
+    run(async {
+        let fleet = fleet(5);
+        let [holder, waiter] = [(); 2].map(|()| builder(fleet.urls()).build().unwrap());
+        warm_up(&holder).await;
+        warm_up(&waiter).await;
+        let lease = holder
+            .acquire("resource")
+            .ttl(ms(10_000))
+            .renewal(Renewal::off())
+            .await
+            .unwrap()
+            .detach()
+            .unwrap();
+        let before = counts(&fleet);
+        let waits = tokio::spawn(waiter.acquire("resource").wait(ms(6_000)).into_future());
+        tokio::time::sleep(ms(5_000)).await;
+        for (before, after) in before.iter().zip(counts(&fleet)) {
+            let spent = after.since(before).commands();
+            println!("{spent} commands in five seconds");
+            assert!((2..=4 * 5).contains(&spent), "{spent} commands");
+        }
+        holder.release_lease(lease).await.unwrap();
+        waits.await.unwrap().unwrap().release().await.unwrap();
+        released_everywhere(&fleet, 0).await;
+    });
+}
+
+#[test]
+fn a_waiter_is_woken_by_a_release() {
+    run(async {
+        let fleet = fleet(5);
+        let [holder, waiter] = [(); 2].map(|()| builder(fleet.urls()).build().unwrap());
+        warm_up(&holder).await;
+        warm_up(&waiter).await;
+        let mut samples = Vec::new();
+        for _ in 0..50 {
+            let guard = holder.acquire("resource").await.unwrap();
+            let waits = waiter.acquire("resource").into_future();
+            let waits = tokio::spawn(async move {
+                let guard = waits.await.unwrap();
+                (guard, Instant::now())
+            });
+            tokio::time::sleep(ms(50)).await;
+            let released = Instant::now();
+            let release = tokio::spawn(guard.release());
+            let (guard, woken) = waits.await.unwrap();
+            samples.push(woken - released);
+            release.await.unwrap().unwrap();
+            guard.release().await.unwrap();
+        }
+        let (woken, trip) = (median(&samples), round_trip(&fleet).await);
+        println!("a waiter has the lock {woken:?} after the release; a round trip takes {trip:?}");
+        assert!(
+            woken <= 5 * trip + ms(2),
+            "{woken:?}, a trip takes {trip:?}"
+        );
+        released_everywhere(&fleet, 0).await;
+    });
+}
+
+/// The median of what the slowest of a quorum of nodes takes to answer.
+async fn round_trip(fleet: &Fleet) -> Duration {
+    let mut connections = Vec::new();
+    for server in fleet {
+        let client = redis::Client::open(server.url()).unwrap();
+        connections.push(client.get_multiplexed_async_connection().await.unwrap());
+    }
+    let mut samples = Vec::new();
+    for _ in 0..200 {
+        let began = Instant::now();
+        let pings = connections.iter_mut().map(|connection| async {
+            redis::cmd("PING")
+                .query_async::<()>(connection)
+                .await
+                .unwrap();
+            began.elapsed()
+        });
+        let mut answers = futures::future::join_all(pings).await;
+        answers.sort_unstable();
+        samples.push(answers[answers.len() / 2]);
+    }
+    median(&samples)
+}
+
+/// How the nodes stop being in a waiter's way, other than by a release.
+#[test]
+fn a_waiter_is_woken_by_whatever_frees_the_lock() {
+    type Free = fn(&Server);
+    let ways: [(&str, Free); 3] = [
+        ("deleted by hand", |server| {
+            ask(server, &["DEL", "resource"]);
+        }),
+        ("flushed", |server| {
+            ask(server, &["FLUSHALL"]);
+        }),
+        ("released by another kind of client", |server| {
+            let text = "return redis.call('DEL', KEYS[1])";
+            ask(server, &["EVAL", text, "1", "resource"]);
+        }),
+    ];
+    run(async {
+        let fleet = fleet(3);
+        let guard = redlock_quorum::RestartGuard::Off;
+        let waiter = builder(fleet.urls()).restart_guard(guard).build().unwrap();
+        warm_up(&waiter).await;
+        for (way, free) in ways {
+            let mut samples = Vec::new();
+            for _ in 0..7 {
+                for server in &fleet {
+                    ask(server, &["SET", "resource", "theirs", "NX", "PX", "60000"]);
+                }
+                let waits = tokio::spawn(waiter.acquire("resource").into_future());
+                tokio::time::sleep(ms(30)).await;
+                let began = Instant::now();
+                fleet.iter().for_each(free);
+                waits.await.unwrap().unwrap().release().await.unwrap();
+                samples.push(began.elapsed());
+            }
+            println!("{way}: {:?}", median(&samples));
+            // Without news it takes a second at least.
+            assert!(median(&samples) < ms(500), "{way}: {samples:?}");
+        }
+        released_everywhere(&fleet, 0).await;
+    });
+}
+
+#[test]
+fn a_thousand_waiters_that_are_dropped_leave_nothing() {
+    run(async {
+        let fleet = fleet(3);
+        let [holder, waiter] = [(); 2].map(|()| builder(fleet.urls()).build().unwrap());
+        warm_up(&holder).await;
+        warm_up(&waiter).await;
+        for remote in [true, false] {
+            let by = if remote { &holder } else { &waiter };
+            let guard = by.acquire("resource").await.unwrap();
+            let waiters: Vec<_> = (0..1000_u64)
+                .map(|number| {
+                    let request = waiter.acquire("resource").wait(Wait::Forever);
+                    // A scattered permutation of the first second.
+                    let until = ms(number * 617 % 1000);
+                    tokio::spawn(tokio::time::timeout(until, request.into_future()))
+                })
+                .collect();
+            tokio::time::sleep(ms(500)).await;
+            guard.release().await.unwrap();
+            for waits in waiters {
+                drop(waits.await.unwrap());
+            }
+            eventually("nothing is left", async || {
+                waiter.lines() + waiter.unsettled() == 0
+            })
+            .await;
+            released_everywhere(&fleet, 0).await;
+        }
+    });
+}
+
+#[test]
+fn five_who_start_together_have_a_winner_soon() {
+    const TRIALS: usize = 1000;
+    run(async {
+        let fleet = Fleet::with(
+            &crate::support::flavor(),
+            3,
+            &redlock_quorum::testkit::fleet::Options::new()
+                .argument("--slowlog-log-slower-than")
+                .argument("0")
+                .argument("--slowlog-max-len")
+                .argument("1000000"),
+        )
+        .unwrap();
+        let clients = [(); 5].map(|()| builder(fleet.urls()).build().unwrap());
+        for client in &clients {
+            warm_up(client).await;
+        }
+        let mut rounds = Vec::new();
+        let mut winners = BTreeMap::new();
+        for trial in 0..TRIALS {
+            let resource = format!("trial-{trial}");
+            let together = Arc::new(tokio::sync::Barrier::new(clients.len()));
+            let requests = clients.clone().map(|client| {
+                let (together, resource) = (Arc::clone(&together), resource.clone());
+                Box::pin(tokio::spawn(async move {
+                    together.wait().await;
+                    client.acquire(resource).await.unwrap()
+                }))
+            });
+            let (winner, _, others) = futures::future::select_all(requests).await;
+            others.iter().for_each(|other| other.abort());
+            let winner = winner.unwrap();
+            winners.insert(resource, winner.token().as_str().to_owned());
+            winner.release().await.unwrap();
+            drop(futures::future::join_all(others).await);
+        }
+        let sets: Vec<Sets> = fleet.iter().map(Sets::of).collect();
+        for (resource, token) in &winners {
+            let seen = sets.iter().filter_map(|sets| sets.rounds(resource, token));
+            rounds.push(seen.max().expect("a quorum of nodes has been asked"));
+        }
+        rounds.sort_unstable();
+        let (middle, worst) = (rounds[TRIALS / 2], rounds[TRIALS * 99 / 100]);
+        println!(
+            "rounds: median {middle}, p99 {worst}, most {:?}",
+            rounds.last()
+        );
+        assert!(middle <= 2 && worst <= 6, "median {middle}, p99 {worst}");
+        eventually("no lock key is left", async || {
+            fleet.iter().all(|server| lock_keys(server).is_empty())
+        })
+        .await;
+    });
+}
+
+/// What a node that does not tell costs, and that it is polled.
+#[test]
+fn where_tracking_is_refused_a_waiter_polls() {
+    run(async {
+        let fleet = fleet(3);
+        for server in &fleet {
+            ask(
+                server,
+                &[
+                    "ACL",
+                    "SETUSER",
+                    "quiet",
+                    "on",
+                    ">quiet",
+                    "~*",
+                    "+@all",
+                    "-client|tracking",
+                ],
+            );
+        }
+        let urls = fleet
+            .iter()
+            .map(|server| format!("redis://quiet:quiet@127.0.0.1:{}", server.port()));
+        let waiter = builder(urls).build().unwrap();
+        let holder = builder(fleet.urls()).build().unwrap();
+        warm_up(&waiter).await;
+        warm_up(&holder).await;
+        let mut samples = Vec::new();
+        for _ in 0..9 {
+            let guard = holder.acquire("resource").await.unwrap();
+            let waits = tokio::spawn(waiter.acquire("resource").into_future());
+            tokio::time::sleep(ms(300)).await;
+            let released = Instant::now();
+            guard.release().await.unwrap();
+            waits.await.unwrap().unwrap().release().await.unwrap();
+            samples.push(released.elapsed());
+        }
+        // A backoff is a quarter of a second at most; the poll floor a second at least.
+        assert!(median(&samples) < ms(500), "{samples:?}");
+        released_everywhere(&fleet, 0).await;
+    });
+}
