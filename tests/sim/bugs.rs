@@ -43,6 +43,7 @@ caught! {
     quarantine_off: QuarantineOff within 400;
     heal_before_proof: HealBeforeProof within 100;
     extension_recreates: ExtensionRecreates within 50;
+    fenced_extension_recreates: FencedExtensionRecreates within 50;
     release_at_first_drop: ReleaseAtFirstDrop within 20;
     nested_asks_again: NestedAsksAgain within 20;
     detach_releases: DetachReleases within 20;

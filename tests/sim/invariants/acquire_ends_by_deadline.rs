@@ -1,13 +1,15 @@
 //! Every request for a lock ends in time: a single attempt within the time to connect (1 s) and one
 //! round time-out, a waiting one within the time it may wait and the round that began last.
 //!
-//! The time for which the caller's process stood still is allowed for, and timers round up.
+//! A nested request that asks for more time is an extension, and comes after the renewals that are
+//! under way: it has no deadline. The time for which the caller's process stood still is allowed
+//! for, and timers round up.
 
 use std::time::Duration;
 
 use super::{Invariant, Violation};
 use crate::dice::ms;
-use crate::history::{History, Patience, What};
+use crate::history::{History, Origin, Patience, What};
 
 const CONNECT: Duration = ms(1000);
 const GRAIN: Duration = ms(2);
@@ -28,6 +30,9 @@ pub(crate) fn check(history: &History) -> Vec<Violation> {
         let Some((ended, _)) = request.ended else {
             continue;
         };
+        if matches!(request.origin, Origin::Nested { free: false, .. }) {
+            continue;
+        }
         let allowed = match request.patience {
             Patience::Once => CONNECT + request.round_timeout,
             Patience::For(limit) => limit + request.round_timeout,
