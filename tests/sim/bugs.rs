@@ -29,7 +29,7 @@ caught! {
     even_half: EvenHalf within 30;
     quorum_of_one: QuorumOfOne within 10;
     debts_end_early: DebtsEndEarly within 200;
-    straggler_not_outlived: StragglerNotOutlived within 400;
+    straggler_not_outlived: StragglerNotOutlived within 600;
     no_last_look: NoLastLook within 400;
     loss_late: LossLate within 10;
     deadline_ignored: DeadlineIgnored within 10;
@@ -37,7 +37,7 @@ caught! {
     release_ignores_token: ReleaseIgnoresToken within 10;
     settled_kept: SettledKept within 10;
     token_from_fences_heard: TokenFromFencesHeard within 10;
-    first_ballot_counts: FirstBallotCounts within 200;
+    first_ballot_counts: FirstBallotCounts within 600;
     any_ballot_accepted: AnyBallotAccepted within 50;
     no_tombstone: NoTombstone within 200;
     quarantine_off: QuarantineOff within 400;
