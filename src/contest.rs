@@ -109,7 +109,7 @@ impl Contest<'_> {
                 }
                 // Its holder may be wrong about it.
                 Turn::Behind => Some(self.in_time(poll_at)),
-                Turn::Queued => self.deadline(),
+                Turn::Queued => self.deadline().filter(|_| !bug!(QueuedForGood)),
             };
             if until.is_some_and(|until| self.now() >= until) {
                 return Ok((Duration::ZERO, true));

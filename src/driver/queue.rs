@@ -12,6 +12,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use super::cell::Cell;
+use crate::quorum::bug;
 
 /// So many grants in a row within one process, and then a gap.
 pub(crate) const ROW: u32 = 4;
@@ -91,9 +92,14 @@ impl Queue {
             changed: Notify::new(),
             touched: AtomicU32::new(0),
         });
-        for key in keys.iter() {
+        let in_all = if bug!(SetInOneLine) { 1 } else { keys.len() };
+        for key in keys.iter().take(in_all) {
             let line = lines.entry(key.clone()).or_default();
-            line.waiting.push_back(Arc::clone(&ticket));
+            if bug!(LastInFirstOut) {
+                line.waiting.push_front(Arc::clone(&ticket));
+            } else {
+                line.waiting.push_back(Arc::clone(&ticket));
+            }
         }
         self.len.store(lines.len(), Ordering::Relaxed);
         drop(lines);
@@ -135,7 +141,9 @@ impl Queue {
             } else if nodes == 0 {
                 continue;
             }
-            line.tell(nodes, cell.ticket());
+            if !bug!(HeadNotWoken) {
+                line.tell(nodes, cell.ticket());
+            }
             if line.is_idle() {
                 lines.remove(key);
             }
@@ -274,7 +282,9 @@ impl Place {
             };
             line.waiting
                 .retain(|ticket| !Arc::ptr_eq(ticket, &self.ticket));
-            line.tell(0, None);
+            if !bug!(NextNotCalled) {
+                line.tell(0, None);
+            }
             if line.is_idle() {
                 lines.remove(key);
             }
@@ -285,7 +295,9 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.leave();
+        if !bug!(PlaceKept) {
+            self.leave();
+        }
     }
 }
 

@@ -55,11 +55,11 @@ enum Seen {
 }
 
 impl Seen {
-    const fn free_at(self) -> Option<Moment> {
+    fn free_at(self) -> Option<Moment> {
         match self {
             Self::Nothing => None,
             Self::Free { since } => Some(since),
-            Self::Held { until } => until,
+            Self::Held { until } => until.filter(|_| !bug!(ExpiryNotTimed)),
         }
     }
 }
@@ -153,7 +153,7 @@ impl Waiting {
         let hears = |(node, seen): (usize, &Seen)| match seen {
             Seen::Nothing => false,
             Seen::Free { .. } => true,
-            Seen::Held { .. } => tells(node),
+            Seen::Held { .. } => tells(node) || bug!(SilenceTrusted),
         };
         let heard = self.seen.iter().enumerate().filter(|&seen| hears(seen));
         let blind = (heard.count() < self.quorum).then_some(self.blind_until);

@@ -50,6 +50,16 @@ caught! {
     attach_without_proof: AttachWithoutProof within 50;
     dropped_attach_releases: DroppedAttachReleases within 50;
     section_outlives_loss: SectionOutlivesLoss within 50;
+    wake_up_lost: WakeUpLost within 10;
+    head_not_woken: HeadNotWoken within 50;
+    next_not_called: NextNotCalled within 50;
+    last_in_first_out: LastInFirstOut within 20;
+    place_kept: PlaceKept within 10;
+    set_in_one_line: SetInOneLine within 50;
+    queued_for_good: QueuedForGood within 20;
+    half_a_set: HalfASet within 50;
+    expiry_not_timed: ExpiryNotTimed within 10;
+    silence_trusted: SilenceTrusted within 50;
 }
 
 fn check(bug: Bug, within: u64) {

@@ -75,6 +75,17 @@ impl Story {
         self.event(at, op, asked)
     }
 
+    /// The request that was just made is for these resources, too.
+    pub(crate) fn set(mut self, op: Op, others: &[usize]) -> Self {
+        let (at, others) = (self.0.events.last().map(|event| event.at), others.to_vec());
+        self.0.events.push(Event {
+            at: at.unwrap_or_default(),
+            client: Some(op),
+            what: What::Set { op, others },
+        });
+        self
+    }
+
     pub(crate) fn acquired(self, op: Op, at: u64, valid_until: u64, holders: usize) -> Self {
         let acquired = What::Acquired {
             op,
@@ -168,6 +179,7 @@ impl Story {
             incarnation: op,
             kind,
             key: Plan::key(0),
+            keys: vec![Plan::key(0)],
             token: format!("token-{op}"),
             ballot,
             vote: Vote::Granted,

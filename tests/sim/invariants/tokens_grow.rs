@@ -32,9 +32,11 @@ pub(crate) fn check(history: &History) -> Vec<Violation> {
             let what = format!("#{op}, fenced: {fenced}, has the token {fence:?}");
             violations.push(violation(hold.acquired, what, &[op]));
         }
-        let is_fenced_by_all = history.plan.trust.fenced[request.resource] == Fenced::All;
-        if let Some(grant) = Grant::new(request, hold).filter(|_| is_fenced_by_all) {
-            resources.entry(request.resource).or_default().push(grant);
+        let fenced_by_all = |resource: &usize| history.plan.trust.fenced[*resource] == Fenced::All;
+        for resource in request.resources().filter(fenced_by_all) {
+            if let Some(grant) = Grant::new(request, hold) {
+                resources.entry(resource).or_default().push(grant);
+            }
         }
     }
     for grants in resources.values() {
@@ -104,8 +106,10 @@ fn ordered(history: &History, grants: &[Grant]) -> Vec<Violation> {
         Duration::ZERO
     };
     let mut violations = Vec::new();
+    // Several may return in one moment.
+    let order = history.grants_in_order();
     let mut by_return: Vec<&Grant> = grants.iter().collect();
-    by_return.sort_by_key(|grant| grant.returned);
+    by_return.sort_by_key(|grant| order[&grant.op]);
     for (place, later) in by_return.iter().enumerate() {
         let before = by_return[..place]
             .iter()
@@ -142,18 +146,21 @@ fn accepted(history: &History) -> Vec<Violation> {
             else {
                 continue;
             };
-            let before = largest.insert(&entry.key, (ballot, &entry.token));
-            // Two attempts may bear one ballot, of which one is granted, and healed where the other was.
-            let may_equal = |token: &str| entry.kind == CommandKind::Heal || token == entry.token;
-            let is_larger = |(fence, token): (u64, &str)| {
-                ballot > fence || (ballot == fence && may_equal(token))
-            };
-            if let Some(before) = before.filter(|&before| !is_larger(before)) {
-                let what = format!(
-                    "server {server} accepted {ballot} for {} after {}",
-                    entry.key, before.0
-                );
-                violations.push(violation(entry.at, what, &[]).about(&entry.key));
+            for key in &entry.keys {
+                let before = largest.insert(key, (ballot, &entry.token));
+                // Two attempts may bear one ballot, of which one is granted, and healed where the other was.
+                let may_equal =
+                    |token: &str| entry.kind == CommandKind::Heal || token == entry.token;
+                let is_larger = |(fence, token): (u64, &str)| {
+                    ballot > fence || (ballot == fence && may_equal(token))
+                };
+                if let Some(before) = before.filter(|&before| !is_larger(before)) {
+                    let what = format!(
+                        "server {server} accepted {ballot} for {} after {}",
+                        key, before.0
+                    );
+                    violations.push(violation(entry.at, what, &[]).about(key));
+                }
             }
         }
     }
