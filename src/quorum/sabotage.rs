@@ -79,6 +79,8 @@ pub enum Bug {
     HealBeforeProof,
     /// An extension sets the key where it is missing.
     ExtensionRecreates,
+    /// An extension of a fenced lock does the same.
+    FencedExtensionRecreates,
     /// The release of one of several guards releases the lock.
     ReleaseAtFirstDrop,
     /// A nested acquisition asks the nodes, as if the owner did not hold the lock.

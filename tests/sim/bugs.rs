@@ -37,12 +37,13 @@ caught! {
     release_ignores_token: ReleaseIgnoresToken within 10;
     settled_kept: SettledKept within 10;
     token_from_fences_heard: TokenFromFencesHeard within 10;
-    first_ballot_counts: FirstBallotCounts within 200;
+    first_ballot_counts: FirstBallotCounts within 600;
     any_ballot_accepted: AnyBallotAccepted within 50;
     no_tombstone: NoTombstone within 200;
     quarantine_off: QuarantineOff within 400;
     heal_before_proof: HealBeforeProof within 100;
     extension_recreates: ExtensionRecreates within 50;
+    fenced_extension_recreates: FencedExtensionRecreates within 50;
     release_at_first_drop: ReleaseAtFirstDrop within 20;
     nested_asks_again: NestedAsksAgain within 20;
     detach_releases: DetachReleases within 20;

@@ -297,6 +297,7 @@ fn op_of(what: &What) -> Option<Op> {
         | What::Holders { op, .. }
         | What::LetGo { op, .. }
         | What::Disown { op }
+        | What::NotDetached { op }
         | What::Released { op, .. }
         | What::Unconfirmed { op }
         | What::Lost { op, .. } => Some(op),

@@ -20,6 +20,7 @@ mod release_is_honest;
 mod release_only_own;
 mod sections_end_with_the_lock;
 mod serves_after_healing;
+mod the_overtaken_learn;
 mod tokens_grow;
 mod validity_covers_hold;
 mod woken_in_time;
@@ -55,6 +56,7 @@ pub(crate) enum Invariant {
     ReleaseOnlyOwn,
     SectionsEndWithTheLock,
     ServesAfterHealing,
+    TheOvertakenLearn,
     TokensGrow,
     ValidityCoversHold,
     WokenInTime,
@@ -109,7 +111,7 @@ impl fmt::Display for Violation {
 /// A checker: what it finds in a history.
 type Checker = fn(&History) -> Vec<Violation>;
 
-const CHECKERS: [Checker; 23] = [
+const CHECKERS: [Checker; 24] = [
     mutual_exclusion::check,
     validity_covers_hold::check,
     bought_by_a_quorum::check,
@@ -124,6 +126,7 @@ const CHECKERS: [Checker; 23] = [
     no_orphan_after_settling::check,
     serves_after_healing::check,
     tokens_grow::check,
+    the_overtaken_learn::check,
     nested_is_free::check,
     leases_travel::check,
     sections_end_with_the_lock::check,

@@ -51,8 +51,8 @@ pub(crate) fn check(history: &History) -> Vec<Violation> {
                 );
             }
             let is_held = |hold: &Hold| entry.at > hold.acquired && entry.at < hold.certain_end();
-            let holds = by_token.get(token).into_iter().flatten();
-            if let Some((op, _)) = holds.filter(|(_, hold)| is_held(hold)).next() {
+            let mut holds = by_token.get(token).into_iter().flatten();
+            if let Some((op, _)) = holds.find(|(_, hold)| is_held(hold)) {
                 let what = format!("server {server}: #{op} was released while it was held");
                 violations.push(
                     Violation::new(Invariant::ReleaseOnlyOwn, entry.at, what)

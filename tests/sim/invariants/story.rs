@@ -115,6 +115,12 @@ impl Story {
 
     /// Asked for at one time, and acquired at another, with a fencing token.
     pub(crate) fn fenced(self, op: Op, asked: u64, at: u64, until: u64, token: u64) -> Self {
+        let mut asks = self.asks(op, asked, Patience::Once);
+        if let Some(What::Asked { fenced, .. }) =
+            asks.0.events.last_mut().map(|event| &mut event.what)
+        {
+            *fenced = true;
+        }
         let acquired = What::Acquired {
             op,
             token: format!("token-{op}"),
@@ -122,7 +128,7 @@ impl Story {
             valid_until: ms(until),
             holders: 3,
         };
-        self.asks(op, asked, Patience::Once).event(at, op, acquired)
+        asks.event(at, op, acquired)
     }
 
     /// Asked for and acquired at once.

@@ -24,23 +24,23 @@ pub(crate) fn check(history: &History) -> Vec<Violation> {
     let mut violations = Vec::new();
     let mut resources: BTreeMap<usize, Vec<Grant>> = BTreeMap::new();
     for (request, hold) in history.holds() {
-        let fenced_by_all = |resource: &usize| history.plan.trust.fenced[*resource] == Fenced::All;
-        if request.root != request.op {
+        if !request.is_fresh() {
             continue;
         }
+        if request.fenced != hold.fence.is_some() {
+            let (op, fenced, fence) = (request.op, request.fenced, hold.fence);
+            let what = format!("#{op}, fenced: {fenced}, has the token {fence:?}");
+            violations.push(violation(hold.acquired, what, &[op]));
+        }
+        let fenced_by_all = |resource: &usize| history.plan.trust.fenced[*resource] == Fenced::All;
         for resource in request.resources().filter(fenced_by_all) {
-            match Grant::new(&request, &hold) {
-                Some(grant) => resources.entry(resource).or_default().push(grant),
-                None => {
-                    let what = format!("#{} is fenced, and has no token", request.op);
-                    violations.push(violation(hold.acquired, what, &[request.op]));
-                }
+            if let Some(grant) = Grant::new(request, hold) {
+                resources.entry(resource).or_default().push(grant);
             }
         }
     }
-    let grants = || resources.values().flatten();
-    violations.extend(bought(history, grants()));
     for grants in resources.values() {
+        violations.extend(bought(history, grants));
         violations.extend(ordered(history, grants));
     }
     if !history.plan.trust.forgets {
@@ -75,7 +75,7 @@ impl Grant {
 }
 
 /// A quorum accepted the token as a ballot before the request returned.
-fn bought<'a>(history: &History, grants: impl Iterator<Item = &'a Grant>) -> Vec<Violation> {
+fn bought(history: &History, grants: &[Grant]) -> Vec<Violation> {
     let (tokens, quorum) = (history.by_token(), history.plan.quorum());
     let mut violations = Vec::new();
     for grant in grants {
@@ -171,6 +171,7 @@ fn accepted(history: &History) -> Vec<Violation> {
 mod tests {
     use super::super::story::Story;
     use super::*;
+    use crate::history::What;
 
     const ACQUIRE: CommandKind = CommandKind::Acquire;
 
@@ -233,8 +234,13 @@ mod tests {
         };
         assert_eq!(story([7, 7]), 0);
         assert_eq!(story([7, 6]), 1);
-        let plain = Story::new(Class::First).holds(0, 0, 988);
-        assert_eq!(plain.check(check), 1, "it was to be fenced");
+        let mut plain = Story::new(Class::First).holds(0, 0, 988).history();
+        assert_eq!(check(&plain).len(), 0);
+        plain.requests = std::sync::OnceLock::new();
+        if let What::Asked { fenced, .. } = &mut plain.events[0].what {
+            *fenced = true;
+        }
+        assert_eq!(check(&plain).len(), 1, "it was to be fenced");
     }
 
     #[test]
@@ -255,7 +261,7 @@ mod tests {
     fn grants(history: &History) -> Vec<Grant> {
         let holds = history.holds();
         holds
-            .filter_map(|(request, hold)| Grant::new(&request, &hold))
+            .filter_map(|(request, hold)| Grant::new(request, hold))
             .collect()
     }
 }
