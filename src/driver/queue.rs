@@ -192,7 +192,7 @@ impl Queue {
 
 impl Line {
     fn is_idle(&self) -> bool {
-        self.waiting.is_empty() && self.holder.is_none()
+        self.waiting.is_empty() && self.holder.is_none() && !bug!(LineKept)
     }
 
     /// Whoever is next is called, in case it was the head that leaves.
