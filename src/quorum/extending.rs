@@ -171,7 +171,7 @@ impl Hold {
             self.heal(node, outbox);
         }
         self.on_extension_verdict(verdict, now, outbox);
-        self.heal_late(node, vote, outbox);
+        self.heal_late(node, vote, now, outbox);
     }
 
     /// Decides an extension whose time is up, and begins a renewal that is due.
@@ -266,8 +266,9 @@ impl Hold {
     }
 
     /// A vote that came after the verdict: the quorum stands, and this node lacks the key.
-    fn heal_late(&mut self, node: usize, vote: Vote, outbox: &mut dyn Outbox) {
-        let stands = self.extending.healing == Some(self.extending.number);
+    fn heal_late(&mut self, node: usize, vote: Vote, now: Moment, outbox: &mut dyn Outbox) {
+        let is_held = self.phase == Phase::Held && self.loss(now).is_none();
+        let stands = is_held && self.extending.healing == Some(self.extending.number);
         if stands && !self.is_extending() && matches!(vote, Vote::Held { .. }) {
             self.heal(node, outbox);
         }
