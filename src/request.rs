@@ -37,7 +37,8 @@ impl From<Duration> for Wait {
 
 /// A request for a lock, to be awaited.
 ///
-/// Nothing is sent before its first poll. The lock that it brings is a [`Guard`].
+/// Nothing is sent before its first poll. The lock that it brings is a [`Guard`]. To spawn it, or to
+/// poll it by hand, take its future: `tokio::spawn(redlock.acquire("invoices").into_future())`.
 ///
 /// # Errors
 ///
