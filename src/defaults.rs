@@ -34,8 +34,8 @@ pub const SHORTEST_RECONNECT: Duration = connection::RECONNECT.0;
 /// The longest pause before a node is connected again.
 pub const LONGEST_RECONNECT: Duration = connection::RECONNECT.1;
 
-/// The longest pause, up to which a random one grows, of those who have collided, and of those who
-/// wait at nodes that do not tell.
+/// The longest pause, up to which a random one grows, of those who have collided, of those who wait
+/// at nodes that do not tell, and of sets that are told of the wrong keys.
 pub const LONGEST_BACKOFF: Duration = backoff::LONGEST;
 
 /// Whoever waits tries so often without any news, give or take a half.
