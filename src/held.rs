@@ -108,18 +108,17 @@ impl Held {
     }
 
     pub(crate) async fn release(self: Arc<Self>) -> Result<Released, ReleaseError> {
-        match Arc::try_unwrap(self) {
-            Ok(held) => released(&held.cell).await,
+        if bug!(ReleaseAtFirstDrop) {
+            self.cell.release(LossCause::Released);
+        }
+        let already_gone = self.loss().is_some();
+        match Arc::into_inner(self) {
+            Some(held) => released(&held.cell).await,
             // The lock goes with the last guard.
-            Err(shared) => {
-                if bug!(ReleaseAtFirstDrop) {
-                    shared.cell.release(LossCause::Released);
-                }
-                Ok(Released {
-                    already_gone: shared.loss().is_some(),
-                    deleted: 0,
-                })
-            }
+            None => Ok(Released {
+                already_gone,
+                deleted: 0,
+            }),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Reentrancy: one logical thread of work, and what it holds.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::client::Redlock;
 use crate::held::Held;
@@ -14,7 +14,8 @@ use crate::wanted::Wanted;
 /// A nested acquisition of a resource that the owner holds costs no round trip, unless it asks for
 /// a longer ttl; it shares the lock, its token and its loss, and the lock is released with the last
 /// of the guards. The outermost acquisition's [`Renewal`](crate::Renewal) governs. A second
-/// acquisition while the first is in flight waits for it, also where its own [`Wait`] is shorter.
+/// acquisition while the first is in flight waits for it, for as long as it may itself (one attempt
+/// waits for a round time-out), and then makes its last attempt alone.
 ///
 /// A lock on several resources is one thing: the same set nests, in whatever order it is named. Another
 /// set that shares a resource with it, or one of its resources alone, does not: that is a lock of its
@@ -41,13 +42,35 @@ pub struct Owner {
     slots: Arc<Slots>,
 }
 
-/// What an owner holds, by its keys. The lock of a slot is held while its resources are acquired.
+/// What an owner holds, by its keys.
 #[derive(Debug, Default)]
 pub(crate) struct Slots {
-    by_keys: Mutex<BTreeMap<Arc<[Box<str>]>, Slot>>,
+    by_keys: Mutex<ByKeys>,
 }
 
-pub(crate) type Slot = Arc<tokio::sync::Mutex<Weak<Held>>>;
+type ByKeys = BTreeMap<Arc<[Box<str>]>, Arc<Slot>>;
+
+/// One lock of an owner.
+#[derive(Debug, Default)]
+pub(crate) struct Slot {
+    /// Locked while it is acquired.
+    pub(crate) flight: tokio::sync::Mutex<()>,
+    held: Mutex<Weak<Held>>,
+}
+
+impl Slot {
+    pub(crate) fn held(&self) -> Option<Arc<Held>> {
+        self.weak().upgrade()
+    }
+
+    pub(crate) fn hold(&self, held: &Arc<Held>) {
+        *self.weak() = Arc::downgrade(held);
+    }
+
+    fn weak(&self) -> MutexGuard<'_, Weak<Held>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 impl Owner {
     pub(crate) fn new(redlock: Redlock) -> Self {
@@ -91,15 +114,13 @@ impl Owner {
 }
 
 impl Slots {
-    pub(crate) fn slot(&self, keys: &Arc<[Box<str>]>) -> Slot {
+    pub(crate) fn slot(&self, keys: &Arc<[Box<str>]>) -> Arc<Slot> {
         let mut by_keys = self.by_keys.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(slot) = by_keys.get(keys) {
             return Arc::clone(slot);
         }
         // What is held by nobody, and acquired by nobody, needs no slot.
-        by_keys.retain(|_, slot| {
-            Arc::strong_count(slot) > 1 || slot.try_lock().is_ok_and(|held| held.strong_count() > 0)
-        });
+        by_keys.retain(|_, slot| Arc::strong_count(slot) > 1 || slot.weak().strong_count() > 0);
         Arc::clone(by_keys.entry(Arc::clone(keys)).or_default())
     }
 }

@@ -8,6 +8,7 @@ use crate::contest::Contest;
 use crate::driver::engine::Engine;
 use crate::error::{AcquireError, ExtendError, InvalidRequest, UsingError};
 use crate::held::Held;
+use crate::node::redis::connection::CONNECT_TIMEOUT;
 use crate::owner::Slots;
 use crate::quorum::bug;
 use crate::quorum::renewal::Renewal;
@@ -78,13 +79,32 @@ impl Wanted {
             return self.contend(&engine, began).await;
         };
         let slot = owner.slot(self.resources.keys());
-        let mut slot = slot.lock().await;
-        if let Some(held) = slot.upgrade().filter(|_| !bug!(NestedAsksAgain)) {
+        // If the other one takes too long, only the last attempt is left.
+        let _flight = tokio::select! {
+            biased;
+            flight = slot.flight.lock() => Some(flight),
+            () = self.patience(&engine, began) => None,
+        };
+        if let Some(held) = slot.held().filter(|_| !bug!(NestedAsksAgain)) {
             return self.nest(held).await;
         }
         let held = self.contend(&engine, began).await?;
-        *slot = Arc::downgrade(&held);
+        slot.hold(&held);
         Ok(held)
+    }
+
+    /// How long it waits for another acquisition by the same owner.
+    async fn patience(&self, engine: &Engine, began: Moment) {
+        let until = match self.wait {
+            Wait::Once => {
+                engine.ready(began.after(CONNECT_TIMEOUT)).await;
+                let round = self.redlock.config().round_timeout(self.ttl);
+                engine.clock().now().after(round)
+            }
+            Wait::For(limit) => began.after(limit),
+            Wait::Forever => return std::future::pending().await,
+        };
+        engine.sleep_until(until).await;
     }
 
     /// The owner holds it already.

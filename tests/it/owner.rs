@@ -1,9 +1,14 @@
 //! Reentrancy: what an owner holds it can acquire again.
 
 use std::future::IntoFuture;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use redlock_quorum::{AcquireError, ExtendError, InvalidRequest, LossCause, Renewal};
+use redlock_quorum::testkit::memory::MemoryServer;
+use redlock_quorum::{
+    AcquireError, ExtendError, InvalidRequest, LossCause, Redlock, Renewal, Wait,
+};
 
 use crate::life::now;
 use crate::world::{ONE_WAY, World, ms, soon, warm};
@@ -65,6 +70,55 @@ async fn a_second_acquisition_waits_for_the_first_in_flight() {
     assert_eq!(first.token(), second.token());
     drop((first, second));
     world.is_soon_empty("both are gone").await;
+}
+
+/// Here the first has no end of its own.
+#[tokio::test(start_paused = true)]
+async fn a_second_acquisition_waits_for_the_first_no_longer_than_it_may() {
+    let world = World::new(3);
+    let (redlock, stranger) = (world.client(), world.stranger());
+    let held = stranger.acquire("a").await.unwrap();
+    warm(&redlock).await;
+    let owner = redlock.owner();
+    let forever = owner.acquire("a").wait(Wait::Forever).into_future();
+    let first = tokio::spawn(forever);
+    tokio::time::sleep(ms(100)).await;
+    let round = ms(1000);
+    for (wait, most) in [(Wait::Once, round * 2), (ms(3000).into(), ms(3000) + round)] {
+        let second = owner.acquire("a").wait(wait).into_future();
+        let error = tokio::time::timeout(most, second).await.unwrap();
+        let error = error.unwrap_err();
+        assert!(error.is_contended(), "{error}");
+    }
+    held.release().await.unwrap();
+    let guard = first.await.unwrap().unwrap();
+    let nested = owner.try_acquire("a").await.unwrap();
+    assert_eq!(nested.token(), guard.token());
+}
+
+/// Guards of one lock that are released at one moment, on two threads.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_two_releases_at_once_one_reaches_the_nodes() {
+    let redlock = Redlock::builder().memory_nodes([MemoryServer::new(1).link()]);
+    let redlock = redlock.build().unwrap();
+    for _ in 0..1000 {
+        let owner = redlock.owner();
+        let outer = owner.acquire("a").await.unwrap();
+        let inner = owner.acquire("a").await.unwrap();
+        let ready = Arc::new(AtomicUsize::new(0));
+        let releases = [outer, inner].map(|guard| {
+            let ready = Arc::clone(&ready);
+            tokio::spawn(async move {
+                ready.fetch_add(1, Ordering::SeqCst);
+                while ready.load(Ordering::SeqCst) < 2 {
+                    std::hint::spin_loop();
+                }
+                guard.release().await.unwrap().deleted
+            })
+        });
+        let [outer, inner] = releases;
+        assert_eq!(outer.await.unwrap() + inner.await.unwrap(), 1);
+    }
 }
 
 #[tokio::test(start_paused = true)]
