@@ -69,6 +69,7 @@ pub const RENEWAL_TICK: Duration = renewal::TICK;
 
 /// The pause before a renewal without a quorum is tried again; it doubles up to a tenth of the ttl.
 pub const RENEWAL_RETRY: Duration = renewal::FIRST_RETRY;
+
 /// How long after a missing marker a node is looked at again, and how often its marker is read
 /// while there are locks.
 pub const MARKER_LOOK: Duration = amnesia::LOOK;

@@ -72,10 +72,6 @@ impl Held {
         let config = self.redlock.config();
         config.check_ttl(ttl)?;
         let _one_at_a_time = self.cell.extending.lock().await;
-        // One that was begun by a call that has been dropped comes first.
-        self.cell
-            .wait(|cell| cell.peek(|hold| (!hold.is_extending()).then_some(())))
-            .await;
         let round_timeout = config.round_timeout(ttl);
         let (began, begun) = self.cell.feed(|hold, now, outbox| {
             let begun = match hold.loss(now) {
@@ -91,20 +87,23 @@ impl Held {
         };
         let ended = self.cell.wait(|cell| {
             cell.read(|hold, now| {
+                if let Some(cause) = hold.loss(now) {
+                    return Some((Err(cause), now));
+                }
                 let ended = hold.extended().filter(|ended| ended.number == number)?;
-                Some((hold.loss(now), ended.clone(), now))
+                Some((Ok(ended.clone()), now))
             })
         });
         match ended.await {
-            (Some(cause), ..) => Err(ExtendError::Lost(cause)),
-            (None, ended, now) if ended.verdict != Verdict::Won => {
+            (Err(cause), _) => Err(ExtendError::Lost(cause)),
+            (Ok(ended), now) if ended.verdict != Verdict::Won => {
                 let tally = Tally::new(self.cell.engine().names(), ended.votes, ended.quorum);
                 Err(ExtendError::NoQuorum(Unacquired::new(
                     tally,
                     now.since(began),
                 )))
             }
-            (None, ..) => Ok(self.valid_until()),
+            (Ok(_), _) => Ok(self.valid_until()),
         }
     }
 
@@ -187,7 +186,7 @@ pub(crate) async fn removed(
     })
 }
 
-/// What a release found.
+/// What a release found. While other guards of a nested lock live, nothing is deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Released {

@@ -14,7 +14,7 @@ use crate::wanted::Wanted;
 /// A nested acquisition of a resource that the owner holds costs no round trip, unless it asks for
 /// a longer ttl; it shares the lock, its token and its loss, and the lock is released with the last
 /// of the guards. The outermost acquisition's [`Renewal`](crate::Renewal) governs. A second
-/// acquisition while the first is in flight waits for it.
+/// acquisition while the first is in flight waits for it, also where its own [`Wait`] is shorter.
 ///
 /// A lock on several resources is one thing: the same set nests, in whatever order it is named. Another
 /// set that shares a resource with it, or one of its resources alone, does not: that is a lock of its

@@ -12,6 +12,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use super::cell::Cell;
+use crate::quorum::bug;
 
 /// So many grants in a row within one process, and then a gap.
 pub(crate) const ROW: u32 = 4;
@@ -91,9 +92,14 @@ impl Queue {
             changed: Notify::new(),
             touched: AtomicU32::new(0),
         });
-        for key in keys.iter() {
+        let in_all = if bug!(SetInOneLine) { 1 } else { keys.len() };
+        for key in keys.iter().take(in_all) {
             let line = lines.entry(key.clone()).or_default();
-            line.waiting.push_back(Arc::clone(&ticket));
+            if bug!(LastInFirstOut) {
+                line.waiting.push_front(Arc::clone(&ticket));
+            } else {
+                line.waiting.push_back(Arc::clone(&ticket));
+            }
         }
         self.len.store(lines.len(), Ordering::Relaxed);
         drop(lines);
@@ -113,6 +119,10 @@ impl Queue {
         }
         self.len.store(lines.len(), Ordering::Relaxed);
         drop(lines);
+        self.on_held(cell);
+    }
+
+    fn on_held(&self, cell: &Cell) {
         if cell.has_ended() {
             // It did not last until it was written down.
             self.on_ended(cell, 0);
@@ -135,7 +145,9 @@ impl Queue {
             } else if nodes == 0 {
                 continue;
             }
-            line.tell(nodes, cell.ticket());
+            if !bug!(HeadNotWoken) {
+                line.tell(nodes, cell.ticket());
+            }
             if line.is_idle() {
                 lines.remove(key);
             }
@@ -180,7 +192,20 @@ impl Queue {
 
 impl Line {
     fn is_idle(&self) -> bool {
-        self.waiting.is_empty() && self.holder.is_none()
+        self.waiting.is_empty() && self.holder.is_none() && !bug!(LineKept)
+    }
+
+    /// Whoever is next is called, in case it was the head that leaves.
+    fn leave(&mut self, ticket: &Arc<Ticket>) {
+        let is_it = |one: &Arc<Ticket>| Arc::ptr_eq(one, ticket);
+        if self.waiting.front().is_some_and(is_it) {
+            self.waiting.pop_front();
+        } else {
+            self.waiting.retain(|one| !is_it(one));
+        }
+        if !bug!(NextNotCalled) {
+            self.tell(0, None);
+        }
     }
 
     /// News for the head, unless it is its own doing.
@@ -243,24 +268,28 @@ impl Place {
 
     /// An attempt from this place has failed: others were in the way. `gap`: what it kept off for.
     pub(crate) fn lost(&self, gap: Duration) {
-        self.turns(|turns| turns.on_lost(!gap.is_zero()));
+        let mut lines = self.queue.lines();
+        for key in self.keys.iter() {
+            if let Some(line) = lines.get_mut(key) {
+                line.turns.on_lost(!gap.is_zero());
+            }
+        }
     }
 
     /// An attempt from this place has won, in a round that took so long.
     pub(crate) fn won(mut self, cell: &Cell, gap: Duration, trip: Duration) {
-        self.turns(|turns| turns.on_won(!gap.is_zero(), trip));
-        // Before the place is left: nobody gets ahead of the holder.
-        self.queue.hold(cell);
-        self.leave();
-    }
-
-    fn turns(&self, change: impl Fn(&mut Turns)) {
         let mut lines = self.queue.lines();
         for key in self.keys.iter() {
             if let Some(line) = lines.get_mut(key) {
-                change(&mut line.turns);
+                line.turns.on_won(!gap.is_zero(), trip);
+                // At one moment: nobody gets between the waiter and the holder.
+                line.holder = Some(cell.id());
+                line.leave(&self.ticket);
             }
         }
+        drop(lines);
+        self.queued = false;
+        self.queue.on_held(cell);
     }
 
     fn leave(&mut self) {
@@ -272,9 +301,7 @@ impl Place {
             let Some(line) = lines.get_mut(key) else {
                 continue;
             };
-            line.waiting
-                .retain(|ticket| !Arc::ptr_eq(ticket, &self.ticket));
-            line.tell(0, None);
+            line.leave(&self.ticket);
             if line.is_idle() {
                 lines.remove(key);
             }
@@ -285,7 +312,9 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.leave();
+        if !bug!(PlaceKept) {
+            self.leave();
+        }
     }
 }
 

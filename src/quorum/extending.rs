@@ -26,6 +26,8 @@ pub(super) struct Extending {
     healing: Option<u32>,
     /// Somebody waits for the end of this one.
     by_hand: Option<u32>,
+    /// One by hand that follows the present one, ahead of any renewal: the ttl and the time-out.
+    next: Option<(Duration, Duration)>,
     ended: Option<Extended>,
     /// Where the latest confirmed extension may still be unwritten.
     late: Vec<(usize, Command)>,
@@ -54,6 +56,7 @@ impl Extending {
             number: 0,
             healing: None,
             by_hand: None,
+            next: None,
             ended: None,
             late: Vec::new(),
         }
@@ -73,8 +76,8 @@ impl Hold {
         self.extending.current.is_some()
     }
 
-    /// Starts an extension by hand and returns its number; `None` if the lock lasts longer anyway.
-    /// The caller has seen that the lock is held and that no other extension is in flight.
+    /// Starts an extension by hand, or has it follow the one in flight, and returns its number;
+    /// `None` if the lock lasts longer anyway. The caller has seen that the lock is held.
     pub(crate) fn extend(
         &mut self,
         ttl: Duration,
@@ -82,12 +85,39 @@ impl Hold {
         round_timeout: Duration,
         outbox: &mut dyn Outbox,
     ) -> Option<u32> {
+        let number = self.extending.number.wrapping_add(1);
+        if self.is_extending() {
+            self.extending.next = Some((ttl, round_timeout));
+            return Some(number);
+        }
         if validity::valid_until(now, ttl) <= self.valid_until {
             return None;
         }
         self.extending.round_timeout = round_timeout;
-        self.extending.by_hand = Some(self.extending.number.wrapping_add(1));
+        self.extending.by_hand = Some(number);
         Some(self.begin_extension(ttl, now, outbox))
+    }
+
+    /// What was asked for by hand during the extension that has just ended: it goes before the next
+    /// renewal, however soon that is due.
+    fn extend_next(&mut self, votes: &Round, now: Moment, outbox: &mut dyn Outbox) {
+        let Some((ttl, round_timeout)) = self.extending.next.take() else {
+            return;
+        };
+        self.check_loss(now, outbox);
+        if self.phase != Phase::Held {
+            return;
+        }
+        if self.extend(ttl, now, round_timeout, outbox).is_none() {
+            // The other one has made it last that long.
+            self.extending.number = self.extending.number.wrapping_add(1);
+            self.extending.ended = Some(Extended {
+                number: self.extending.number,
+                verdict: Verdict::Won,
+                quorum: votes.quorum(),
+                votes: votes.votes().collect(),
+            });
+        }
     }
 
     fn begin_extension(&mut self, ttl: Duration, now: Moment, outbox: &mut dyn Outbox) -> u32 {
@@ -141,7 +171,7 @@ impl Hold {
             self.heal(node, outbox);
         }
         self.on_extension_verdict(verdict, now, outbox);
-        self.heal_late(node, vote, outbox);
+        self.heal_late(node, vote, now, outbox);
     }
 
     /// Decides an extension whose time is up, and begins a renewal that is due.
@@ -231,12 +261,14 @@ impl Hold {
                 votes: round.votes().collect(),
             });
         }
+        self.extend_next(&round, now, outbox);
         outbox.wake();
     }
 
     /// A vote that came after the verdict: the quorum stands, and this node lacks the key.
-    fn heal_late(&mut self, node: usize, vote: Vote, outbox: &mut dyn Outbox) {
-        let stands = self.extending.healing == Some(self.extending.number);
+    fn heal_late(&mut self, node: usize, vote: Vote, now: Moment, outbox: &mut dyn Outbox) {
+        let is_held = self.phase == Phase::Held && self.loss(now).is_none();
+        let stands = is_held && self.extending.healing == Some(self.extending.number);
         if stands && !self.is_extending() && matches!(vote, Vote::Held { .. }) {
             self.heal(node, outbox);
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::validity::Moment;
+use super::validity::{self, Moment};
 
 /// How a held lock is kept alive while its guard lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +26,8 @@ impl Renewal {
         Self::of(Every::Third)
     }
 
-    /// So often. It must be less than the ttl; a third of it or less lets renewals fail.
+    /// So often. It must be less than the ttl; a third of it or less lets renewals fail. The last
+    /// tenth of validity is not waited for, also after an extension by hand to a shorter ttl.
     pub const fn every(interval: Duration) -> Self {
         Self::of(Every::Fixed(interval))
     }
@@ -135,15 +136,19 @@ impl Renewing {
         self.ttl = ttl;
         self.failures = 0;
         self.counted = false;
-        let may = self
-            .renewal
-            .max_renewals
-            .is_none_or(|most| self.renewed < most);
-        self.due = self.renewal.interval(ttl).filter(|_| may).map(|interval| {
-            started_at
-                .after(self.jittered(interval))
-                .floor_to(tick(interval))
+        let interval = self.renewal.interval(ttl).filter(|_| self.has_more());
+        let tenth = ttl.checked_div(10).unwrap_or_default();
+        let latest = validity::valid_until(started_at, ttl).before(tenth);
+        self.due = interval.map(|interval| {
+            let due = started_at.after(self.jittered(interval));
+            due.min(latest).floor_to(tick(interval))
         });
+    }
+
+    /// May it be renewed once more?
+    fn has_more(&self) -> bool {
+        let most = self.renewal.max_renewals;
+        most.is_none_or(|most| self.renewed < most)
     }
 
     /// A renewal has been sent.
@@ -169,7 +174,8 @@ impl Renewing {
         self.renewed = self
             .renewed
             .saturating_sub(u32::from(std::mem::take(&mut self.counted)));
-        self.due = Some(now.after(FIRST_RETRY.saturating_mul(doublings).min(longest)));
+        let pause = FIRST_RETRY.saturating_mul(doublings).min(longest);
+        self.due = self.has_more().then(|| now.after(pause));
     }
 
     pub(crate) fn stop(&mut self) {

@@ -74,6 +74,9 @@ pub(crate) fn rule(command: Command, owner: Owner, fence: u64) -> Option<Ruling>
         (Command::Extend { ttl, .. } | Command::Heal { ttl, .. }, Owner::Us) => {
             yes(Change::Renew { ttl }, higher)
         }
+        (Command::Extend { ttl, .. }, Owner::Nobody) if bug!(FencedExtensionRecreates) => {
+            yes(Change::Set { ttl }, higher)
+        }
         (Command::Heal { .. }, Owner::Nobody) if number < fence => no(Answer::Stale),
         (Command::Heal { ttl, .. }, Owner::Nobody) => yes(Change::Set { ttl }, number),
         (Command::Acquire { .. } | Command::Heal { .. }, Owner::Another)

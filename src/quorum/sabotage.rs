@@ -43,6 +43,26 @@ pub enum Bug {
     ReleaseIgnoresToken,
     /// A node's word that a watched key has changed is dropped.
     WakeUpLost,
+    /// The end of a hold wakes nobody in its process.
+    HeadNotWoken,
+    /// Who leaves a line does not call the next one.
+    NextNotCalled,
+    /// Lines are served last in, first out.
+    LastInFirstOut,
+    /// The line of a resource that nobody waits for or holds is kept.
+    LineKept,
+    /// A place is not left when its waiter is dropped.
+    PlaceKept,
+    /// A set stands in the line of its first resource only.
+    SetInOneLine,
+    /// Those who are not the head of a line do not look at their deadline.
+    QueuedForGood,
+    /// A set is granted by a node where somebody else has one of its keys.
+    HalfASet,
+    /// No timer is set for the expiry of others' keys.
+    ExpiryNotTimed,
+    /// News is waited for from nodes that do not tell.
+    SilenceTrusted,
     /// What has settled is kept on the books.
     SettledKept,
     /// A fencing token is one more than the largest fence heard of, not the attempt's own ballot.
@@ -59,6 +79,8 @@ pub enum Bug {
     HealBeforeProof,
     /// An extension sets the key where it is missing.
     ExtensionRecreates,
+    /// An extension of a fenced lock does the same.
+    FencedExtensionRecreates,
     /// The release of one of several guards releases the lock.
     ReleaseAtFirstDrop,
     /// A nested acquisition asks the nodes, as if the owner did not hold the lock.

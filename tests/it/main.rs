@@ -4,6 +4,7 @@
 
 mod amnesia;
 mod cancellation;
+mod contract;
 mod defaults;
 mod doc_lint;
 mod doc_names;

@@ -35,7 +35,7 @@ pub(crate) enum Keep {
 }
 
 impl Keep {
-    fn renewal(self) -> Renewal {
+    pub(crate) fn renewal(self) -> Renewal {
         match self {
             Self::AsItIs => Renewal::off(),
             Self::Renewed => Renewal::every_third(),
@@ -151,7 +151,7 @@ impl Caller {
         }
     }
 
-    fn fences(&mut self, resource: usize) -> bool {
+    pub(crate) fn fences(&mut self, resource: usize) -> bool {
         match self.world.plan.trust.fenced[resource] {
             Fenced::No => false,
             Fenced::All => true,

@@ -100,6 +100,11 @@ pub(crate) enum What {
         max_hold: Option<Duration>,
         fenced: bool,
     },
+    /// The request before is for these resources as well, all or nothing.
+    Set {
+        op: Op,
+        others: Vec<usize>,
+    },
     Acquired {
         op: Op,
         token: String,
@@ -223,6 +228,16 @@ pub(crate) enum What {
         count: usize,
         ended: bool,
     },
+    /// There are so many resources that this client waits for or holds.
+    Lines {
+        incarnation: usize,
+        count: usize,
+    },
+    /// Somebody else's client has set a resource's key on all servers, or has deleted it.
+    Foreign {
+        resource: usize,
+        holds: bool,
+    },
     /// So many connections are open after all clients have ended.
     Connections {
         server: usize,
@@ -264,7 +279,9 @@ pub(crate) struct Execution {
     /// The incarnation that sent it.
     pub(crate) incarnation: usize,
     pub(crate) kind: CommandKind,
+    /// The key of the lock; the first, if it has several.
     pub(crate) key: String,
+    pub(crate) keys: Vec<String>,
     pub(crate) token: String,
     pub(crate) ballot: Option<u64>,
     pub(crate) vote: Vote,
@@ -279,6 +296,7 @@ impl From<Executed> for Execution {
             incarnation: entry.link,
             kind: entry.kind,
             key: entry.key,
+            keys: entry.keys,
             token: entry.token,
             ballot: entry.ballot,
             vote: entry.vote,

@@ -19,6 +19,8 @@ pub(crate) struct Request {
     /// The first request of this client for that lock: guards of one cell share all.
     pub(crate) cell: Op,
     pub(crate) resource: usize,
+    /// It is for a set of resources, and these are the others.
+    pub(crate) others: Vec<usize>,
     pub(crate) ttl: Duration,
     pub(crate) patience: Patience,
     pub(crate) round_timeout: Duration,
@@ -36,6 +38,15 @@ pub(crate) struct Request {
 impl Request {
     pub(crate) fn is_fresh(&self) -> bool {
         self.origin == Origin::Fresh
+    }
+
+    pub(crate) fn resources(&self) -> impl Iterator<Item = usize> {
+        std::iter::once(self.resource).chain(self.others.iter().copied())
+    }
+
+    /// Whether it stands in line.
+    pub(crate) fn queues(&self) -> bool {
+        self.is_fresh() && self.patience != Patience::Once
     }
 }
 
@@ -118,6 +129,7 @@ impl History {
                     root,
                     cell,
                     resource,
+                    others: Vec::new(),
                     ttl,
                     patience,
                     round_timeout,
@@ -142,6 +154,7 @@ impl History {
                 continue;
             };
             match &event.what {
+                What::Set { others, .. } => request.others.clone_from(others),
                 What::Acquired {
                     token,
                     fence,
@@ -185,6 +198,15 @@ impl History {
     pub(crate) fn requests_by_op(&self) -> BTreeMap<Op, &Request> {
         let requests = self.requests().iter();
         requests.map(|request| (request.op, request)).collect()
+    }
+
+    /// The place of each grant among all.
+    pub(crate) fn grants_in_order(&self) -> BTreeMap<Op, usize> {
+        let granted = self.events.iter().filter_map(|event| match event.what {
+            What::Acquired { op, .. } => Some(op),
+            _ => None,
+        });
+        granted.zip(0..).collect()
     }
 
     /// What was carried out for each token, with the server.
@@ -264,6 +286,7 @@ impl Hold {
 fn op_of(what: &What) -> Option<Op> {
     match *what {
         What::Acquired { op, .. }
+        | What::Set { op, .. }
         | What::Failed { op, .. }
         | What::Abandoned { op }
         | What::Extend { op, .. }
@@ -274,6 +297,7 @@ fn op_of(what: &What) -> Option<Op> {
         | What::Holders { op, .. }
         | What::LetGo { op, .. }
         | What::Disown { op }
+        | What::NotDetached { op }
         | What::Released { op, .. }
         | What::Unconfirmed { op }
         | What::Lost { op, .. } => Some(op),

@@ -15,6 +15,8 @@ mod bugs;
 #[cfg(test)]
 mod callers;
 #[cfg(test)]
+mod crowd;
+#[cfg(test)]
 mod dice;
 #[cfg(test)]
 mod families;
@@ -42,6 +44,8 @@ mod run;
 mod scenarios;
 #[cfg(test)]
 mod sections;
+#[cfg(test)]
+mod sets;
 #[cfg(test)]
 mod strike;
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::crowd::Crowd;
 use crate::dice::{Dice, ms};
 use crate::trust::Trust;
 
@@ -47,6 +48,8 @@ pub(crate) struct Plan {
     /// The callers drop whatever they do at the moment of healing.
     pub(crate) abrupt_end: bool,
     pub(crate) trust: Trust,
+    /// Many want the same at the same time.
+    pub(crate) crowd: Option<Crowd>,
 }
 
 /// The longest ttl that anybody asks for.
@@ -65,6 +68,11 @@ impl Plan {
             (6, Class::First),
             (3, Class::Second),
         ]);
+        let crowd = Crowd::draw(seed);
+        let class = match crowd {
+            Some((_, Some(class))) => class,
+            _ => class,
+        };
         let servers = dice.weighed(&[(1, 1), (2, 2), (6, 3), (3, 4), (4, 5), (1, 6), (1, 7)]);
         let clients = dice.weighed(&[(5, 2), (4, 3), (3, 4), (1, 5), (1, 6), (1, 7), (1, 8)]);
         let workers = if clients > 3 {
@@ -118,6 +126,7 @@ impl Plan {
             victims: servers.saturating_sub(1) / 2,
             abrupt_end: dice.chance(50),
             trust,
+            crowd: crowd.map(|(dice, _)| Crowd::new(dice, servers, clients)),
         }
     }
 

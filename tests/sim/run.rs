@@ -11,7 +11,7 @@ use crate::history::{History, Phase, What};
 use crate::invariants::{self, Violation};
 use crate::plan::{LONGEST_TTL, Plan};
 use crate::world::World;
-use crate::{callers, faults};
+use crate::{callers, crowd, faults};
 
 /// A seed goes through so many times of trouble, each with its healing.
 const EPOCHS: u32 = 3;
@@ -78,6 +78,12 @@ async fn live_through(world: &Arc<World>, epoch: u32) {
             callers.spawn(callers::work(Arc::clone(world), client));
         }
     }
+    if world.plan.crowd.is_some() {
+        for client in 0..world.plan.clients {
+            callers.spawn(crowd::rush(Arc::clone(world), client));
+        }
+        tokio::spawn(crowd::meddle(Arc::clone(world)));
+    }
     tokio::spawn(faults::run(Arc::clone(world)));
     let mut seconds = 0;
     let calls = CALLS * usize::try_from(epoch).expect("a few");
@@ -128,6 +134,11 @@ fn look(world: &World, at: Phase) {
             ended: incarnation.ended.load(Ordering::Relaxed),
         };
         world.history.push(client, what);
+        let lines = What::Lines {
+            incarnation: incarnation.number,
+            count: incarnation.redlock.lines(),
+        };
+        world.history.push(client, lines);
     }
 }
 

@@ -120,9 +120,8 @@ impl Strike {
                     strike.say("thawed");
                 });
             }
-            Fault::Crashed => self.crash(Restart::KeepData),
-            Fault::CrashedEmpty if self.all_may_forget() => self.crash(Restart::Empty),
-            Fault::CrashedEmpty => self.crash(Restart::KeepData),
+            Fault::CrashedEmpty if self.may_forget() => self.crash(Restart::Empty),
+            Fault::Crashed | Fault::CrashedEmpty => self.crash(Restart::KeepData),
             Fault::Refusing => {
                 let refusal = self
                     .dice
@@ -210,7 +209,7 @@ impl Strike {
 
     /// A fleet without any marker looks new to a client that has never seen it: `Observed` bears the
     /// loss of all data but the last server's. That is no limit in the second class.
-    fn all_may_forget(&self) -> bool {
+    fn may_forget(&self) -> bool {
         let world = &self.world;
         let last = world.servers.len() - 1;
         let is_founded = || world.servers[last].get(MARKER).is_some();

@@ -57,7 +57,7 @@ fn executed(server: usize, entry: &Execution) -> String {
         "  server {server}  <- link {}: {:?} {} {}{ballot}: {}{applied}",
         entry.incarnation,
         entry.kind,
-        entry.key,
+        entry.keys.join("+"),
         short(&entry.token),
         entry.vote
     )

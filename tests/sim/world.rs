@@ -8,7 +8,7 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use redlock_quorum::testkit::memory::{HeldConnection, Latency, MemoryLink, MemoryServer, Restart};
-use redlock_quorum::{Guard, Lease, Redlock};
+use redlock_quorum::{Guard, GuardSet, Lease, Redlock};
 
 use crate::dice::{Dice, ms};
 use crate::history::{Op, Recorder, What};
@@ -57,6 +57,7 @@ pub(crate) struct World {
     pub(crate) stop: Stop,
     /// Guards that nobody will ever look at again.
     pub(crate) leaked: Mutex<Vec<Guard>>,
+    pub(crate) leaked_sets: Mutex<Vec<GuardSet>>,
     leases: Mutex<VecDeque<Detached>>,
     /// Until when what was leaked or ended may stay.
     leaked_until: Mutex<Duration>,
@@ -83,6 +84,11 @@ impl World {
                 server
             })
             .collect();
+        if let Some(crowd) = &plan.crowd {
+            for (server, &denies) in servers.iter().zip(&crowd.denies_tracking) {
+                server.deny_tracking(denies);
+            }
+        }
         let world = Self {
             history,
             servers,
@@ -96,6 +102,7 @@ impl World {
             healed: AtomicBool::new(false),
             stop: Stop::default(),
             leaked: Mutex::default(),
+            leaked_sets: Mutex::default(),
             leases: Mutex::default(),
             leaked_until: Mutex::default(),
             dice: Mutex::new(dice),
@@ -165,6 +172,7 @@ impl World {
     /// Lets go of every client.
     pub(crate) fn forget_clients(&self) {
         self.leaked.lock().unwrap().clear();
+        self.leaked_sets.lock().unwrap().clear();
         self.all.lock().unwrap().clear();
         self.clients.lock().unwrap().clear();
     }

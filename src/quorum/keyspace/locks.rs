@@ -57,6 +57,12 @@ impl Keyspace {
                 self.complete(&found, token, ttl, now);
                 Vote::Granted
             }
+            (Command::Acquire { ttl, .. }, Owner::Another)
+                if bug!(HalfASet) && !found.free.is_empty() =>
+            {
+                self.complete(&found, token, ttl, now);
+                Vote::Granted
+            }
             (Command::Acquire { .. } | Command::Heal { .. }, Owner::Another) => {
                 self.delete_all(&found.ours);
                 Vote::Held {

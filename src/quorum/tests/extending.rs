@@ -254,3 +254,79 @@ fn a_release_overtakes_no_extension_and_ends_it() {
     assert_eq!(hold.loss(at(3002)), Some(LossCause::Released));
     assert_eq!(hold.valid_until(), at(9898));
 }
+
+#[test]
+fn an_extension_by_hand_follows_the_one_in_flight_ahead_of_any_renewal() {
+    let mut nodes = Nodes::default();
+    let renewal = Renewal::every(Duration::from_millis(400));
+    let mut hold = Hold::new(3, &Terms { renewal, ..TERMS });
+    hold.start(at(0), &mut nodes);
+    votes(
+        &mut hold,
+        &mut nodes,
+        &[(0, Vote::Granted), (1, Vote::Granted)],
+    );
+    nodes.take();
+    let due = hold.next_deadline().unwrap();
+    hold.on_deadline(due, &mut nodes);
+    let number = 2;
+    let (renewal, by_hand) = (extend(1, TTL), extend(number, TTL * 2));
+    assert_eq!(nodes.take(), [0, 1, 2].map(|node| (node, renewal)));
+    assert_eq!(hold.extend(TTL * 2, due, ROUND, &mut nodes), Some(number));
+    assert_eq!(nodes.take(), [], "one at a time");
+    // The renewal ends so late that the next is due.
+    let late = due.after(ROUND.mul_f32(0.9));
+    for node in [0, 1] {
+        hold.on_reply(node, renewal, answered(Vote::Granted), late, &mut nodes);
+    }
+    assert_eq!(nodes.take(), [0, 1, 2].map(|node| (node, by_hand)));
+    for node in [0, 1] {
+        hold.on_reply(node, by_hand, answered(Vote::Granted), late, &mut nodes);
+    }
+    let ended = hold.extended().unwrap();
+    assert_eq!((ended.number, ended.verdict), (number, Verdict::Won));
+    assert_eq!(hold.ttl(), TTL * 2);
+    hold.on_deadline(late, &mut nodes);
+    assert_eq!(nodes.take(), [], "counted from the later one");
+}
+
+#[test]
+fn an_extension_that_the_one_in_flight_has_made_needless_sends_nothing() {
+    let mut nodes = Nodes::default();
+    let mut hold = held(&mut nodes);
+    let first = hold.extend(TTL, at(3000), ROUND, &mut nodes).unwrap();
+    nodes.take();
+    let shorter = hold.extend(TTL / 2, at(3000), ROUND, &mut nodes).unwrap();
+    for node in [0, 1] {
+        let granted = answered(Vote::Granted);
+        hold.on_reply(node, extend(first, TTL), granted, at(3001), &mut nodes);
+    }
+    assert_eq!(nodes.take(), []);
+    let ended = hold.extended().unwrap();
+    assert_eq!((ended.number, ended.verdict), (shorter, Verdict::Won));
+    assert!(!hold.is_extending());
+    // And one that a lost lock no longer needs is not sent either.
+    let last = hold.extend(TTL, at(4000), ROUND, &mut nodes).unwrap();
+    nodes.take();
+    hold.extend(TTL * 2, at(4000), ROUND, &mut nodes);
+    for node in [0, 1] {
+        hold.on_reply(
+            node,
+            extend(last, TTL),
+            answered(HELD),
+            at(4001),
+            &mut nodes,
+        );
+    }
+    let is_extension = |&(_, command): &(usize, Command)| matches!(command, Command::Extend { .. });
+    assert!(!nodes.take().iter().any(is_extension));
+    assert_eq!(hold.loss(at(4001)), Some(LossCause::Gone));
+}
+
+const fn extend(number: u32, ttl: Duration) -> Command {
+    Command::Extend {
+        ttl,
+        number,
+        ballot: None,
+    }
+}

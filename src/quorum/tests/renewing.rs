@@ -162,3 +162,102 @@ fn max_hold_clips_what_renewals_promise() {
     assert_eq!(hold.loss(at(11_998)), None);
     assert_eq!(hold.loss(at(11_999)), Some(LossCause::MaxHold));
 }
+
+#[test]
+fn law_5_after_the_longest_hold_nothing_is_healed() {
+    let mut nodes = Nodes::default();
+    let limit = Duration::from_secs(11);
+    let mut hold = renewed_every_two_seconds(&mut nodes, Some(limit));
+    let (command, due) = renew(&mut hold, &mut nodes);
+    for node in [0, 1] {
+        hold.on_reply(node, command, answered(Vote::Granted), due, &mut nodes);
+    }
+    let end = hold.loss_at();
+    hold.on_deadline(end, &mut nodes);
+    assert_eq!(hold.loss(end), Some(LossCause::MaxHold));
+    hold.on_reply(2, command, answered(HELD), end, &mut nodes);
+    assert_eq!(nodes.take(), []);
+}
+
+#[test]
+fn law_5_a_vote_that_comes_with_the_loss_heals_nothing() {
+    let mut nodes = Nodes::default();
+    let renewal = Renewal::every(Duration::from_secs(2)).max_renewals(1);
+    let mut hold = Hold::new(3, &Terms { renewal, ..TERMS });
+    hold.start(at(0), &mut nodes);
+    let opening = [(0, Vote::Granted), (1, Vote::Granted), (2, HELD)];
+    votes(&mut hold, &mut nodes, &opening);
+    nodes.take();
+    let (command, due) = renew(&mut hold, &mut nodes);
+    for node in [0, 1] {
+        hold.on_reply(node, command, answered(Vote::Granted), due, &mut nodes);
+    }
+    // Before the watchdog has run.
+    hold.on_reply(2, command, answered(HELD), hold.loss_at(), &mut nodes);
+    assert_eq!(nodes.releases(), [0, 1]);
+}
+
+#[test]
+fn an_extension_by_hand_that_fails_brings_no_renewal_beyond_the_last() {
+    let mut nodes = Nodes::default();
+    let renewal = Renewal::every(Duration::from_secs(2)).max_renewals(0);
+    let mut hold = Hold::new(3, &Terms { renewal, ..TERMS });
+    hold.start(at(0), &mut nodes);
+    votes(
+        &mut hold,
+        &mut nodes,
+        &[(0, Vote::Granted), (1, Vote::Granted)],
+    );
+    nodes.take();
+    nodes.down = vec![0, 1, 2];
+    hold.extend(TTL, at(100), ROUND, &mut nodes).unwrap();
+    assert_eq!(hold.next_deadline(), Some(hold.loss_at()));
+}
+
+#[test]
+fn a_renewal_comes_while_enough_is_left_to_be_of_use() {
+    for jitter in [1, 7, u64::MAX, u64::MAX << 32] {
+        let mut nodes = Nodes::default();
+        let renewal = Renewal::every(Duration::from_millis(9900));
+        let terms = Terms {
+            renewal,
+            jitter,
+            ..TERMS
+        };
+        let mut hold = Hold::new(3, &terms);
+        hold.start(at(0), &mut nodes);
+        votes(
+            &mut hold,
+            &mut nodes,
+            &[(0, Vote::Granted), (1, Vote::Granted)],
+        );
+        let due = hold.next_deadline().unwrap();
+        assert!(hold.valid_until().since(due) >= TTL / 10, "{due:?}");
+        assert!(due.since(at(0)) > TTL / 2, "{due:?}");
+    }
+}
+
+#[test]
+fn a_short_extension_by_hand_is_followed_by_a_renewal_in_time() {
+    let mut nodes = Nodes::default();
+    let renewal = Renewal::every(Duration::from_secs(8));
+    let mut hold = Hold::new(3, &Terms { renewal, ..TERMS });
+    hold.start(at(0), &mut nodes);
+    votes(
+        &mut hold,
+        &mut nodes,
+        &[(0, Vote::Granted), (1, Vote::Granted)],
+    );
+    nodes.take();
+    let short = Duration::from_secs(5);
+    let number = hold.extend(short, at(6000), ROUND, &mut nodes).unwrap();
+    let extend = Command::Extend {
+        ttl: short,
+        number,
+        ballot: None,
+    };
+    for node in [0, 1] {
+        hold.on_reply(node, extend, answered(Vote::Granted), at(6001), &mut nodes);
+    }
+    assert!(hold.next_deadline() < Some(hold.loss_at()));
+}

@@ -133,6 +133,10 @@ async fn fencing_tokens_of_sets_and_single_locks_are_in_one_order() {
             assert!(last > token, "{last} after {token}");
         }
     }
+    let acquires = || world.servers[0].commands().acquire;
+    let before = acquires();
+    set(&behind).await;
+    assert_eq!(acquires() - before, 1, "it knew of both: one round");
     let plain = world.client().acquire_all(["x"]).await.unwrap();
     assert_eq!(plain.fencing_token("x"), None);
 }

@@ -1,13 +1,16 @@
 //! Every request for a lock ends in time: a single attempt within the time to connect (1 s) and one
 //! round time-out, a waiting one within the time it may wait and the round that began last.
+//! A nested request that asks for more time is an extension, and comes after the one that is under
+//! way.
 //!
-//! The time for which the caller's process stood still is allowed for, and timers round up.
+//! The time for which the caller's process stood still is allowed
+//! for, and timers round up.
 
 use std::time::Duration;
 
 use super::{Invariant, Violation};
 use crate::dice::ms;
-use crate::history::{History, Patience, What};
+use crate::history::{History, Origin, Patience, What};
 
 const CONNECT: Duration = ms(1000);
 const GRAIN: Duration = ms(2);
@@ -33,6 +36,14 @@ pub(crate) fn check(history: &History) -> Vec<Violation> {
             Patience::For(limit) => limit + request.round_timeout,
             Patience::Forever => continue,
         };
+        // The rounds of the extensions: the one in flight, and its own.
+        let extends = matches!(request.origin, Origin::Nested { free: false, .. });
+        let allowed = allowed
+            + if extends {
+                request.round_timeout * 2
+            } else {
+                ms(0)
+            };
         let took = ended.saturating_sub(request.asked);
         let stalled = history.stalled(request.incarnation, request.asked, ended);
         if took > allowed + stalled + GRAIN {

@@ -21,10 +21,8 @@ pub(crate) fn check(history: &History) -> Vec<Violation> {
             violations.push(Violation::new(Invariant::LeasesTravel, at, what).of(&[from, op]));
         };
         match (&request.hold, request.ended) {
-            (Some(hold), _) => {
-                if (&hold.token, hold.fence) != (&detached.token, detached.fence) {
-                    found(hold.acquired, format!("#{op} is not the lock of #{from}"));
-                }
+            (Some(hold), _) if (&hold.token, hold.fence) != (&detached.token, detached.fence) => {
+                found(hold.acquired, format!("#{op} is not the lock of #{from}"));
             }
             (None, Some((at, End::Failed(Failure::Gone))))
                 if history.plan.class == Class::Calm && at < detached.certain_end() =>

@@ -32,7 +32,7 @@ pub(crate) fn check(history: &History) -> Vec<Violation> {
             }
             Some((at, cause)) => {
                 // Where it stood still at the end of its validity, until it went on.
-                let due = latest_end(&request, &hold, tokens.get(hold.token.as_str()));
+                let due = latest_end(request, hold, tokens.get(hold.token.as_str()));
                 let stalled = history.stalled(process, due.saturating_sub(ms(3)), at);
                 if at > due + stalled {
                     let (due, at_s) = (due.as_secs_f64(), at.as_secs_f64());

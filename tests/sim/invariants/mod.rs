@@ -8,18 +8,22 @@ mod fresh_tokens;
 mod heals_are_earned;
 mod lease_is_fresh;
 mod leases_travel;
+mod line_is_first_in_first_out;
 mod loss_not_late;
 mod mutual_exclusion;
 mod nested_is_free;
 mod no_false_loss;
 mod no_orphan_after_settling;
 mod no_outage_without_faults;
+mod no_waiter_left;
 mod release_is_honest;
 mod release_only_own;
 mod sections_end_with_the_lock;
 mod serves_after_healing;
+mod the_overtaken_learn;
 mod tokens_grow;
 mod validity_covers_hold;
+mod woken_in_time;
 
 #[cfg(test)]
 mod story;
@@ -40,18 +44,22 @@ pub(crate) enum Invariant {
     HealsAreEarned,
     LeaseIsFresh,
     LeasesTravel,
+    LineIsFirstInFirstOut,
     LossNotLate,
     MutualExclusion,
     NestedIsFree,
     NoFalseLoss,
     NoOrphanAfterSettling,
     NoOutageWithoutFaults,
+    NoWaiterLeft,
     ReleaseIsHonest,
     ReleaseOnlyOwn,
     SectionsEndWithTheLock,
     ServesAfterHealing,
+    TheOvertakenLearn,
     TokensGrow,
     ValidityCoversHold,
+    WokenInTime,
 }
 
 /// A property that does not hold.
@@ -103,7 +111,7 @@ impl fmt::Display for Violation {
 /// A checker: what it finds in a history.
 type Checker = fn(&History) -> Vec<Violation>;
 
-const CHECKERS: [Checker; 20] = [
+const CHECKERS: [Checker; 24] = [
     mutual_exclusion::check,
     validity_covers_hold::check,
     bought_by_a_quorum::check,
@@ -118,11 +126,15 @@ const CHECKERS: [Checker; 20] = [
     no_orphan_after_settling::check,
     serves_after_healing::check,
     tokens_grow::check,
+    the_overtaken_learn::check,
     nested_is_free::check,
     leases_travel::check,
     sections_end_with_the_lock::check,
     fenced_release_is_final::check,
     heals_are_earned::check,
+    line_is_first_in_first_out::check,
+    woken_in_time::check,
+    no_waiter_left::check,
     debts_and_memory_bounded::check,
 ];
 

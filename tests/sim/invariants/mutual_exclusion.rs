@@ -3,23 +3,27 @@
 //! A hold is certain from the return of its request until its caller lets go, hears of the loss, or
 //! its validity ends, whichever comes first. A hold that was detached goes on with its lease, until
 //! the lock is given up there. Guards of one lock, nested or attached, share it. Faults of the second
-//! class may break this; then it is not checked.
+//! class may break this; then it is not checked. A set of resources is a hold of each.
 
 use super::{Invariant, Violation};
 use crate::history::History;
+use crate::holds::{Hold, Request};
 use crate::plan::Class;
 
 pub(crate) fn check(history: &History) -> Vec<Violation> {
     if history.plan.class == Class::Second {
         return Vec::new();
     }
-    let mut holds: Vec<_> = history.holds().collect();
-    holds.sort_by_key(|(request, hold)| (request.resource, hold.acquired));
+    let mut holds: Vec<(usize, &Request, &Hold)> = history
+        .holds()
+        .flat_map(|(request, hold)| request.resources().map(move |one| (one, request, hold)))
+        .collect();
+    holds.sort_by_key(|&(resource, _, hold)| (resource, hold.acquired));
     let mut violations = Vec::new();
-    for (place, (first, held)) in holds.iter().enumerate() {
+    for (place, &(resource, first, held)) in holds.iter().enumerate() {
         let later = holds[place + 1..].iter();
-        for (second, other) in later.take_while(|(second, other)| {
-            second.resource == first.resource && other.acquired < held.certain_end()
+        for &(_, second, other) in later.take_while(|(another, _, other)| {
+            *another == resource && other.acquired < held.certain_end()
         }) {
             let until = held.certain_end().min(other.certain_end());
             if other.acquired >= until || first.root == second.root {
@@ -29,13 +33,13 @@ pub(crate) fn check(history: &History) -> Vec<Violation> {
                 "#{} and #{} both hold r{} until {:.3}",
                 first.op,
                 second.op,
-                first.resource,
+                resource,
                 until.as_secs_f64()
             );
             violations.push(
                 Violation::new(Invariant::MutualExclusion, other.acquired, what)
                     .of(&[first.op, second.op])
-                    .about(&crate::plan::Plan::key(first.resource)),
+                    .about(&crate::plan::Plan::key(resource)),
             );
         }
     }
@@ -48,7 +52,7 @@ mod tests {
 
     use super::super::story::Story;
     use super::*;
-    use crate::history::{LetGo, Origin, What};
+    use crate::history::{LetGo, Origin, Patience, What};
 
     #[test]
     fn two_holders_at_one_time_are_found() {
@@ -66,6 +70,24 @@ mod tests {
             .lets_go(0, 10, LetGo::Leak)
             .holds(1, 20, 1008);
         assert_eq!(leaked.check(check), 1, "a leaked guard still holds");
+    }
+
+    #[test]
+    fn a_set_is_a_hold_of_each_of_its_resources() {
+        let story = |others: &[usize]| {
+            let mut history = Story::new(Class::First)
+                .holds(0, 0, 988)
+                .asks(1, 10, Patience::Once)
+                .set(1, others)
+                .acquired(1, 20, 1008, 3)
+                .history();
+            if let What::Asked { resource, .. } = &mut history.events[2].what {
+                *resource = 2;
+            }
+            check(&history).len()
+        };
+        assert_eq!(story(&[1, 0]), 1);
+        assert_eq!(story(&[1, 3]), 0);
     }
 
     #[test]

@@ -29,7 +29,7 @@ pub(crate) fn check(history: &History) -> Vec<Violation> {
     for request in history.requests() {
         if let Some((at, End::Failed(failure @ (Failure::NoQuorum | Failure::TooLate)))) =
             request.ended
-            && !is_too_short(&request)
+            && !is_too_short(request)
             && request.asked >= since
             && (request.is_fresh() || history.plan.class == Class::Calm)
         {

@@ -24,14 +24,23 @@ pub(crate) fn check(history: &History) -> Vec<Violation> {
         for entry in log.iter().filter(|entry| entry.took_effect) {
             match entry.kind {
                 CommandKind::Acquire | CommandKind::Heal => {
-                    stands.insert(&entry.key, &entry.token);
+                    let token = entry.token.as_str();
+                    stands.extend(entry.keys.iter().map(|key| (key.as_str(), token)));
                     continue;
                 }
                 CommandKind::Release => {}
                 _ => continue,
             }
-            let removed = stands.remove(entry.key.as_str());
             let token = entry.token.as_str();
+            let removed = match entry.keys.as_slice() {
+                [key] => stands.remove(key.as_str()),
+                // Of a set its own keys are removed, and another may have taken the rest by now.
+                keys => {
+                    let of_the_set = |key: &str| keys.iter().any(|one| one == key);
+                    stands.retain(|key, owner| *owner != token || !of_the_set(key));
+                    None
+                }
+            };
             if let Some(other) = removed.filter(|&removed| removed != token) {
                 let (token, other) = (short(token), short(other));
                 let what = format!("server {server}: the release of {token} removed {other}");
@@ -42,8 +51,8 @@ pub(crate) fn check(history: &History) -> Vec<Violation> {
                 );
             }
             let is_held = |hold: &Hold| entry.at > hold.acquired && entry.at < hold.certain_end();
-            let holds = by_token.get(token).into_iter().flatten();
-            if let Some((op, _)) = holds.filter(|(_, hold)| is_held(hold)).next() {
+            let mut holds = by_token.get(token).into_iter().flatten();
+            if let Some((op, _)) = holds.find(|(_, hold)| is_held(hold)) {
                 let what = format!("server {server}: #{op} was released while it was held");
                 violations.push(
                     Violation::new(Invariant::ReleaseOnlyOwn, entry.at, what)

@@ -75,6 +75,17 @@ impl Story {
         self.event(at, op, asked)
     }
 
+    /// The request that was just made is for these resources, too.
+    pub(crate) fn set(mut self, op: Op, others: &[usize]) -> Self {
+        let (at, others) = (self.0.events.last().map(|event| event.at), others.to_vec());
+        self.0.events.push(Event {
+            at: at.unwrap_or_default(),
+            client: Some(op),
+            what: What::Set { op, others },
+        });
+        self
+    }
+
     pub(crate) fn acquired(self, op: Op, at: u64, valid_until: u64, holders: usize) -> Self {
         let acquired = What::Acquired {
             op,
@@ -104,6 +115,12 @@ impl Story {
 
     /// Asked for at one time, and acquired at another, with a fencing token.
     pub(crate) fn fenced(self, op: Op, asked: u64, at: u64, until: u64, token: u64) -> Self {
+        let mut asks = self.asks(op, asked, Patience::Once);
+        if let Some(What::Asked { fenced, .. }) =
+            asks.0.events.last_mut().map(|event| &mut event.what)
+        {
+            *fenced = true;
+        }
         let acquired = What::Acquired {
             op,
             token: format!("token-{op}"),
@@ -111,7 +128,7 @@ impl Story {
             valid_until: ms(until),
             holders: 3,
         };
-        self.asks(op, asked, Patience::Once).event(at, op, acquired)
+        asks.event(at, op, acquired)
     }
 
     /// Asked for and acquired at once.
@@ -162,6 +179,7 @@ impl Story {
             incarnation: op,
             kind,
             key: Plan::key(0),
+            keys: vec![Plan::key(0)],
             token: format!("token-{op}"),
             ballot,
             vote: Vote::Granted,

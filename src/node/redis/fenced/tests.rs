@@ -88,6 +88,11 @@ fn play(flavor: &Flavor, seed: u64, steps: usize) {
             let _deleted: i64 = ask(&mut connection, &["DEL", key]);
             keys.delete(key);
         }
+        if random.random_bool(0.05) {
+            let key = KEYS[random.random_range(0..KEYS.len())];
+            let _set: String = ask(&mut connection, &["SET", key, "for ever"]);
+            keys.set(key, "for ever", None, now);
+        }
         let command = some_command(&mut random);
         let (first, last) = (random.random_range(0..3), random.random_range(1..=3));
         let lock = &KEYS[first.min(last - 1)..last];
