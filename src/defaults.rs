@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use crate::builder;
-use crate::driver::{engine, queue, watchdog};
+use crate::driver::{engine, turns, watchdog};
 use crate::node::redis::connection;
 use crate::node::{breaker, gate};
 use crate::quorum::trust::amnesia;
@@ -42,10 +42,10 @@ pub const LONGEST_BACKOFF: Duration = backoff::LONGEST;
 pub const POLL_FLOOR: Duration = waiting::POLL_FLOOR;
 
 /// After so many grants of a resource in a row to one client others get a moment for theirs.
-pub const ROW: u32 = queue::ROW;
+pub const ROW: u32 = turns::ROW;
 
 /// A row doubles with every such moment that nobody used, up to this.
-pub const LONGEST_ROW: u32 = queue::LONGEST_ROW;
+pub const LONGEST_ROW: u32 = turns::LONGEST_ROW;
 
 /// Without any reply for this long while commands are out, a node gets releases only.
 pub const BREAKER_OPENS_AFTER: Duration = breaker::OPENS_AFTER;

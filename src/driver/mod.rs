@@ -11,4 +11,5 @@ mod claims;
 pub(crate) mod engine;
 pub(crate) mod queue;
 mod told;
+pub(crate) mod turns;
 pub(crate) mod watchdog;

@@ -12,23 +12,26 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use super::cell::Cell;
+use super::turns::{Ended, Turns};
+use crate::clock::Clock;
 use crate::quorum::bug;
 
-/// So many grants in a row within one process, and then a gap.
-pub(crate) const ROW: u32 = 4;
-/// Every gap that nobody used doubles the row, up to this.
-pub(crate) const LONGEST_ROW: u32 = 32;
-/// A gap lasts two round trips, and so long at least.
-const SHORTEST_GAP: Duration = Duration::from_millis(1);
-
 /// All lines of one client.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Queue {
+    clock: Arc<Clock>,
     // A std mutex: nothing is awaited under it, and nobody called.
-    lines: Mutex<BTreeMap<Box<str>, Line>>,
-    /// How many lines there are.
+    lines: Mutex<Lines>,
+    /// How many lines there are. In one order with the end of a hold, which looks here: whoever writes
+    /// down a hold sees its end, or the end sees the line.
     len: AtomicUsize,
     tickets: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Lines {
+    by_key: BTreeMap<Box<str>, Line>,
+    ended: Ended,
 }
 
 /// Who waits for one resource, and who holds it; gone when nobody does either.
@@ -50,24 +53,6 @@ struct Ticket {
     touched: AtomicU32,
 }
 
-/// The grants of one resource to one process, one after another.
-#[derive(Clone, Copy, Debug)]
-struct Turns {
-    row: u32,
-    longest: u32,
-    trip: Duration,
-}
-
-impl Default for Turns {
-    fn default() -> Self {
-        Self {
-            row: 0,
-            longest: ROW,
-            trip: Duration::ZERO,
-        }
-    }
-}
-
 /// Whose turn it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Turn {
@@ -80,6 +65,15 @@ pub(crate) enum Turn {
 }
 
 impl Queue {
+    pub(crate) fn new(clock: Arc<Clock>) -> Self {
+        Self {
+            clock,
+            lines: Mutex::default(),
+            len: AtomicUsize::new(0),
+            tickets: AtomicU64::new(0),
+        }
+    }
+
     /// Gets in line for all of these keys at once: so of two sets that share a key one is before the
     /// other, in all lines.
     pub(crate) fn join(self: &Arc<Self>, keys: &Arc<[Box<str>]>) -> Place {
@@ -94,14 +88,14 @@ impl Queue {
         });
         let in_all = if bug!(SetInOneLine) { 1 } else { keys.len() };
         for key in keys.iter().take(in_all) {
-            let line = lines.entry(key.clone()).or_default();
+            let line = lines.line(key, &self.clock);
             if bug!(LastInFirstOut) {
                 line.waiting.push_front(Arc::clone(&ticket));
             } else {
                 line.waiting.push_back(Arc::clone(&ticket));
             }
         }
-        self.len.store(lines.len(), Ordering::Relaxed);
+        self.len.store(lines.by_key.len(), Ordering::SeqCst);
         drop(lines);
         Place {
             queue: Arc::clone(self),
@@ -115,9 +109,9 @@ impl Queue {
     pub(crate) fn hold(&self, cell: &Cell) {
         let mut lines = self.lines();
         for key in cell.keys() {
-            lines.entry(key.clone()).or_default().holder = Some(cell.id());
+            lines.line(key, &self.clock).holder = Some(cell.id());
         }
-        self.len.store(lines.len(), Ordering::Relaxed);
+        self.len.store(lines.by_key.len(), Ordering::SeqCst);
         drop(lines);
         if cell.has_ended() {
             // It did not last until it was written down.
@@ -133,7 +127,7 @@ impl Queue {
         }
         let mut lines = self.lines();
         for key in cell.keys() {
-            let Some(line) = lines.get_mut(key) else {
+            let Some(line) = lines.by_key.get_mut(key) else {
                 continue;
             };
             if line.holder == Some(cell.id()) {
@@ -144,11 +138,9 @@ impl Queue {
             if !bug!(HeadNotWoken) {
                 line.tell(nodes, cell.ticket());
             }
-            if line.is_idle() {
-                lines.remove(key);
-            }
+            lines.end_if_idle(key, &self.clock);
         }
-        self.len.store(lines.len(), Ordering::Relaxed);
+        self.len.store(lines.by_key.len(), Ordering::SeqCst);
     }
 
     /// A node tells that a key has changed; `None`: that all may have.
@@ -163,11 +155,11 @@ impl Queue {
         let lines = self.lines();
         match key {
             Some(key) => {
-                if let Some(line) = lines.get(key) {
+                if let Some(line) = lines.by_key.get(key) {
                     line.tell(bit, None);
                 }
             }
-            None => lines.values().for_each(|line| line.tell(bit, None)),
+            None => lines.by_key.values().for_each(|line| line.tell(bit, None)),
         }
     }
 
@@ -178,11 +170,30 @@ impl Queue {
 
     /// How many resources there are that somebody waits for or holds.
     pub(crate) fn len(&self) -> usize {
-        self.len.load(Ordering::Relaxed)
+        self.len.load(Ordering::SeqCst)
     }
 
-    fn lines(&self) -> MutexGuard<'_, BTreeMap<Box<str>, Line>> {
+    fn lines(&self) -> MutexGuard<'_, Lines> {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Lines {
+    /// The line of this key, from now on if there was none.
+    fn line(&mut self, key: &str, clock: &Clock) -> &mut Line {
+        let ended = &mut self.ended;
+        self.by_key.entry(key.into()).or_insert_with(|| Line {
+            turns: ended.take(key, clock.now()),
+            ..Line::default()
+        })
+    }
+
+    fn end_if_idle(&mut self, key: &str, clock: &Clock) {
+        if self.by_key.get(key).is_some_and(Line::is_idle)
+            && let Some((key, line)) = self.by_key.remove_entry(key)
+        {
+            self.ended.put(key, line.turns, clock.now());
+        }
     }
 }
 
@@ -223,7 +234,9 @@ impl Place {
             gap: Duration::ZERO,
         };
         for key in self.keys.iter() {
-            let Some(line) = lines.get(key) else { continue };
+            let Some(line) = lines.by_key.get(key) else {
+                continue;
+            };
             let is_head = |head: &Arc<Ticket>| Arc::ptr_eq(head, &self.ticket);
             if !line.waiting.front().is_some_and(is_head) {
                 return Turn::Queued;
@@ -265,7 +278,7 @@ impl Place {
     fn turns(&self, change: impl Fn(&mut Turns)) {
         let mut lines = self.queue.lines();
         for key in self.keys.iter() {
-            if let Some(line) = lines.get_mut(key) {
+            if let Some(line) = lines.by_key.get_mut(key) {
                 change(&mut line.turns);
             }
         }
@@ -277,7 +290,7 @@ impl Place {
         }
         let mut lines = self.queue.lines();
         for key in self.keys.iter() {
-            let Some(line) = lines.get_mut(key) else {
+            let Some(line) = lines.by_key.get_mut(key) else {
                 continue;
             };
             line.waiting
@@ -285,11 +298,9 @@ impl Place {
             if !bug!(NextNotCalled) {
                 line.tell(0, None);
             }
-            if line.is_idle() {
-                lines.remove(key);
-            }
+            lines.end_if_idle(key, &self.queue.clock);
         }
-        self.queue.len.store(lines.len(), Ordering::Relaxed);
+        self.queue.len.store(lines.by_key.len(), Ordering::SeqCst);
     }
 }
 
@@ -297,32 +308,6 @@ impl Drop for Place {
     fn drop(&mut self) {
         if !bug!(PlaceKept) {
             self.leave();
-        }
-    }
-}
-
-impl Turns {
-    fn gap(&self) -> Duration {
-        if self.row < self.longest {
-            return Duration::ZERO;
-        }
-        self.trip.saturating_mul(2).max(SHORTEST_GAP)
-    }
-
-    fn on_won(&mut self, after_gap: bool, trip: Duration) {
-        self.trip = trip;
-        if after_gap {
-            self.row = 1;
-            self.longest = self.longest.saturating_mul(2).min(LONGEST_ROW);
-        } else {
-            self.row = self.row.saturating_add(1);
-        }
-    }
-
-    fn on_lost(&mut self, after_gap: bool) {
-        self.row = 0;
-        if after_gap {
-            self.longest = ROW;
         }
     }
 }
