@@ -44,7 +44,8 @@ pub const POLL_FLOOR: Duration = waiting::POLL_FLOOR;
 /// After so many grants of a resource in a row to one client others get a moment for theirs.
 pub const ROW: u32 = turns::ROW;
 
-/// A row doubles with every such moment that nobody used, up to this.
+/// A row doubles with every such moment that nobody used, up to this; further where it is over sooner
+/// than twenty of them.
 pub const LONGEST_ROW: u32 = turns::LONGEST_ROW;
 
 /// Without any reply for this long while commands are out, a node gets releases only.

@@ -15,7 +15,8 @@ pub(super) struct Claims {
     first: Option<Ballot>,
     /// The extension of this number; there is one at a time.
     extension: Mutex<(u32, Nodes)>,
-    /// The removal has begun: nothing may set the key any more.
+    /// The removal has begun: nothing may set the key any more. In one order with the lines of the
+    /// queue, see there.
     ended: AtomicBool,
 }
 
@@ -68,11 +69,11 @@ impl Claims {
 
     /// The removal has begun. `true`: just now.
     pub(super) fn end(&self) -> bool {
-        !self.ended.swap(true, Ordering::AcqRel)
+        !self.ended.swap(true, Ordering::SeqCst)
     }
 
     pub(super) fn has_ended(&self) -> bool {
-        self.ended.load(Ordering::Acquire)
+        self.ended.load(Ordering::SeqCst)
     }
 
     fn acquire(&self, ballot: Option<Ballot>) -> &Nodes {

@@ -75,10 +75,10 @@ impl Engine {
         let engine = Arc::new(Self {
             nodes: nodes.into_iter().map(peer).collect(),
             names,
+            queue: Arc::new(Queue::new(Arc::clone(&clock))),
             clock,
             entropy,
             hints: Mutex::default(),
-            queue: Arc::default(),
             runtime,
             watchdog: Arc::default(),
             ids: AtomicU64::new(0),

@@ -12,17 +12,26 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use super::cell::Cell;
-use super::turns::Turns;
+use super::turns::{Ended, Turns};
+use crate::clock::Clock;
 use crate::quorum::bug;
 
 /// All lines of one client.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Queue {
+    clock: Arc<Clock>,
     // A std mutex: nothing is awaited under it, and nobody called.
-    lines: Mutex<BTreeMap<Box<str>, Line>>,
-    /// How many lines there are.
+    lines: Mutex<Lines>,
+    /// How many lines there are. In one order with the end of a hold, which looks here: whoever writes
+    /// down a hold sees its end, or the end sees the line.
     len: AtomicUsize,
     tickets: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Lines {
+    by_key: BTreeMap<Box<str>, Line>,
+    ended: Ended,
 }
 
 /// Who waits for one resource, and who holds it; gone when nobody does either.
@@ -56,6 +65,15 @@ pub(crate) enum Turn {
 }
 
 impl Queue {
+    pub(crate) fn new(clock: Arc<Clock>) -> Self {
+        Self {
+            clock,
+            lines: Mutex::default(),
+            len: AtomicUsize::new(0),
+            tickets: AtomicU64::new(0),
+        }
+    }
+
     /// Gets in line for all of these keys at once: so of two sets that share a key one is before the
     /// other, in all lines.
     pub(crate) fn join(self: &Arc<Self>, keys: &Arc<[Box<str>]>) -> Place {
@@ -70,14 +88,14 @@ impl Queue {
         });
         let in_all = if bug!(SetInOneLine) { 1 } else { keys.len() };
         for key in keys.iter().take(in_all) {
-            let line = lines.entry(key.clone()).or_default();
+            let line = lines.line(key, &self.clock);
             if bug!(LastInFirstOut) {
                 line.waiting.push_front(Arc::clone(&ticket));
             } else {
                 line.waiting.push_back(Arc::clone(&ticket));
             }
         }
-        self.len.store(lines.len(), Ordering::Relaxed);
+        self.len.store(lines.by_key.len(), Ordering::SeqCst);
         drop(lines);
         Place {
             queue: Arc::clone(self),
@@ -91,9 +109,9 @@ impl Queue {
     pub(crate) fn hold(&self, cell: &Cell) {
         let mut lines = self.lines();
         for key in cell.keys() {
-            lines.entry(key.clone()).or_default().holder = Some(cell.id());
+            lines.line(key, &self.clock).holder = Some(cell.id());
         }
-        self.len.store(lines.len(), Ordering::Relaxed);
+        self.len.store(lines.by_key.len(), Ordering::SeqCst);
         drop(lines);
         self.on_held(cell);
     }
@@ -113,7 +131,7 @@ impl Queue {
         }
         let mut lines = self.lines();
         for key in cell.keys() {
-            let Some(line) = lines.get_mut(key) else {
+            let Some(line) = lines.by_key.get_mut(key) else {
                 continue;
             };
             if line.holder == Some(cell.id()) {
@@ -124,11 +142,9 @@ impl Queue {
             if !bug!(HeadNotWoken) {
                 line.tell(nodes, cell.ticket());
             }
-            if line.is_idle() {
-                lines.remove(key);
-            }
+            lines.end_if_idle(key, &self.clock);
         }
-        self.len.store(lines.len(), Ordering::Relaxed);
+        self.len.store(lines.by_key.len(), Ordering::SeqCst);
     }
 
     /// A node tells that a key has changed; `None`: that all may have.
@@ -143,11 +159,11 @@ impl Queue {
         let lines = self.lines();
         match key {
             Some(key) => {
-                if let Some(line) = lines.get(key) {
+                if let Some(line) = lines.by_key.get(key) {
                     line.tell(bit, None);
                 }
             }
-            None => lines.values().for_each(|line| line.tell(bit, None)),
+            None => lines.by_key.values().for_each(|line| line.tell(bit, None)),
         }
     }
 
@@ -158,17 +174,36 @@ impl Queue {
 
     /// How many resources there are that somebody waits for or holds.
     pub(crate) fn len(&self) -> usize {
-        self.len.load(Ordering::Relaxed)
+        self.len.load(Ordering::SeqCst)
     }
 
-    fn lines(&self) -> MutexGuard<'_, BTreeMap<Box<str>, Line>> {
+    fn lines(&self) -> MutexGuard<'_, Lines> {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Lines {
+    /// The line of this key, from now on if there was none.
+    fn line(&mut self, key: &str, clock: &Clock) -> &mut Line {
+        let ended = &mut self.ended;
+        self.by_key.entry(key.into()).or_insert_with(|| Line {
+            turns: ended.take(key, clock.now()),
+            ..Line::default()
+        })
+    }
+
+    fn end_if_idle(&mut self, key: &str, clock: &Clock) {
+        if self.by_key.get(key).is_some_and(Line::is_idle)
+            && let Some((key, line)) = self.by_key.remove_entry(key)
+        {
+            self.ended.put(key, line.turns, clock.now());
+        }
     }
 }
 
 impl Line {
     fn is_idle(&self) -> bool {
-        self.waiting.is_empty() && self.holder.is_none() && !bug!(LineKept)
+        self.waiting.is_empty() && self.holder.is_none()
     }
 
     /// Whoever is next is called, in case it was the head that leaves.
@@ -216,7 +251,9 @@ impl Place {
             gap: Duration::ZERO,
         };
         for key in self.keys.iter() {
-            let Some(line) = lines.get(key) else { continue };
+            let Some(line) = lines.by_key.get(key) else {
+                continue;
+            };
             let is_head = |head: &Arc<Ticket>| Arc::ptr_eq(head, &self.ticket);
             if !line.waiting.front().is_some_and(is_head) {
                 return Turn::Queued;
@@ -246,7 +283,7 @@ impl Place {
     pub(crate) fn lost(&self, gap: Duration) {
         let mut lines = self.queue.lines();
         for key in self.keys.iter() {
-            if let Some(line) = lines.get_mut(key) {
+            if let Some(line) = lines.by_key.get_mut(key) {
                 line.turns.on_lost(!gap.is_zero());
             }
         }
@@ -254,10 +291,11 @@ impl Place {
 
     /// An attempt from this place has won, in a round that took so long.
     pub(crate) fn won(mut self, cell: &Cell, gap: Duration, trip: Duration) {
+        let now = self.queue.clock.now();
         let mut lines = self.queue.lines();
         for key in self.keys.iter() {
-            if let Some(line) = lines.get_mut(key) {
-                line.turns.on_won(!gap.is_zero(), trip);
+            if let Some(line) = lines.by_key.get_mut(key) {
+                line.turns.on_won(!gap.is_zero(), trip, now);
                 // At one moment: nobody gets between the waiter and the holder.
                 line.holder = Some(cell.id());
                 line.leave(&self.ticket);
@@ -274,15 +312,12 @@ impl Place {
         }
         let mut lines = self.queue.lines();
         for key in self.keys.iter() {
-            let Some(line) = lines.get_mut(key) else {
-                continue;
-            };
-            line.leave(&self.ticket);
-            if line.is_idle() {
-                lines.remove(key);
+            if let Some(line) = lines.by_key.get_mut(key) {
+                line.leave(&self.ticket);
+                lines.end_if_idle(key, &self.queue.clock);
             }
         }
-        self.queue.len.store(lines.len(), Ordering::Relaxed);
+        self.queue.len.store(lines.by_key.len(), Ordering::SeqCst);
     }
 }
 

@@ -139,9 +139,11 @@ async fn a_head_that_is_dropped_on_the_wire_makes_way_behind_its_release() {
     let redlock = world.client();
     warm(&redlock).await;
     for offset in 0..=20 {
-        let head = tokio::spawn(redlock.acquire("a").into_future());
+        // One of its own, lest a row of grants brings a gap.
+        let request = || redlock.acquire(offset.to_string()).into_future();
+        let head = tokio::spawn(request());
         settle().await;
-        let next = tokio::spawn(redlock.acquire("a").into_future());
+        let next = tokio::spawn(request());
         tokio::time::sleep(ms(offset)).await;
         let aborted = now();
         head.abort();
@@ -219,6 +221,32 @@ async fn others_get_their_share() {
         grants.iter().all(|&grants| (33..=300).contains(&grants)),
         "{grants:?}"
     );
+}
+
+/// Here nobody else of the process waits: each request comes after the guard before it is gone.
+#[tokio::test(start_paused = true)]
+async fn others_get_their_share_beside_one_task_that_takes_it_again_and_again() {
+    let world = World::new(3);
+    let (busy, other) = (world.client(), world.stranger());
+    warm(&busy).await;
+    warm(&other).await;
+    let grants = Arc::new(Mutex::new(0_u32));
+    let counted = Arc::clone(&grants);
+    let task = tokio::spawn(async move {
+        loop {
+            let guard = busy.acquire("a").wait(Wait::Forever).await.unwrap();
+            *counted.lock().unwrap() += 1;
+            tokio::time::sleep(ms(2)).await;
+            drop(guard);
+        }
+    });
+    for _ in 0..20 {
+        let guard = other.acquire("a").wait(ms(60_000)).await.unwrap();
+        guard.release().await.unwrap();
+    }
+    task.abort();
+    let grants = *grants.lock().unwrap();
+    assert!((20..=20 * 8).contains(&grants), "{grants}");
 }
 
 #[tokio::test(start_paused = true)]
