@@ -12,7 +12,7 @@
 )]
 
 #[path = "quickstart/cluster.rs"]
-#[allow(dead_code, reason = "here no node is lost")]
+#[expect(dead_code, reason = "here no node is lost")]
 mod cluster;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};

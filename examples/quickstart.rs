@@ -15,7 +15,7 @@ mod cluster;
 
 use std::time::{Duration, Instant};
 
-use redlock_quorum::{AcquireError, Guard};
+use redlock_quorum::{AcquireError, Guard, Redlock};
 
 use self::cluster::Cluster;
 
@@ -37,19 +37,25 @@ async fn main() -> Result<(), Error> {
         .ttl(Duration::from_secs(5))
         .build()?;
 
-    heading("one of us takes the lock");
+    heading("nobody has the lock");
+    look(&ours).await;
+
+    heading("one of us takes it");
     let guard = ours.acquire("invoices").await?;
     show(&guard).await;
 
-    heading("the other one cannot");
+    heading("the other one cannot, and sees why");
     refused(theirs.try_acquire("invoices").await)?;
+    look(&theirs).await;
 
-    heading("the first releases it, and now the other one can");
-    println!(
-        "  released: {} nodes deleted the key",
-        guard.release().await?.deleted
-    );
-    show_and_release(theirs.acquire("invoices").await?).await?;
+    heading("so it waits, and is woken when the first one releases it");
+    let waiter = tokio::spawn(theirs.acquire("invoices").into_future());
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let released = Instant::now();
+    guard.release().await?;
+    let guard = waiter.await??;
+    println!("  acquired {} after the release", ms(released.elapsed()));
+    show_and_release(guard).await?;
 
     let nodes = cluster.len();
     let minority = (nodes - 1) / 2;
@@ -61,10 +67,7 @@ async fn main() -> Result<(), Error> {
     }
     let before = Instant::now();
     let guard = ours.acquire("invoices").await?;
-    println!(
-        "  acquired after {:.1} ms",
-        before.elapsed().as_secs_f64() * 1000.0
-    );
+    println!("  acquired in {}", ms(before.elapsed()));
     show(&guard).await;
     println!("  and it still excludes the other one:");
     refused(theirs.try_acquire("invoices").await)?;
@@ -93,6 +96,17 @@ async fn main() -> Result<(), Error> {
 
 fn heading(text: &str) {
     println!("\n== {text}");
+}
+
+fn ms(duration: Duration) -> String {
+    format!("{:.1} ms", duration.as_secs_f64() * 1000.0)
+}
+
+/// Looks at the lock without touching it: who has it, and for how long yet.
+async fn look(redlock: &Redlock) {
+    for line in redlock.inspect("invoices").await.to_string().lines() {
+        println!("  {line}");
+    }
 }
 
 /// Shows the lock and its votes. The lock did not wait for the last of them; the picture does.

@@ -188,8 +188,8 @@ impl Builder {
         self
     }
 
-    /// How long [`Redlock::acquire`] tries, connecting and pauses included: see [`Wait`]. Default
-    /// 10 s.
+    /// How long [`Redlock::acquire`] tries: connecting, standing in line and pauses included. See
+    /// [`Wait`]. Default 10 s.
     pub fn wait(mut self, wait: impl Into<Wait>) -> Self {
         self.wait = wait.into();
         self

@@ -68,9 +68,11 @@ impl Redlock {
         }
     }
 
-    /// A request for the lock on `resource`, which tries until it has waited for as long as the
-    /// client's [`wait`](Builder::wait) says. Nothing is sent before it is awaited. The lock is
-    /// renewed until its guard goes, unless [`renewal`](Acquire::renewal) says otherwise.
+    /// A request for the lock on `resource`. It stands in line behind earlier requests of this client
+    /// and its clones, is woken by whatever frees the lock, and gives up when it has waited for as
+    /// long as the client's [`wait`](Builder::wait) says: see [`docs::waiting`](crate::docs::waiting).
+    /// Nothing is sent before it is awaited. The lock is renewed until its guard goes, unless
+    /// [`renewal`](Acquire::renewal) says otherwise.
     ///
     /// # Examples
     ///
@@ -86,14 +88,32 @@ impl Redlock {
         Acquire::new(self.wanted([resource]))
     }
 
-    /// A request that makes one attempt: [`acquire`](Self::acquire) with [`Wait::Once`]. It lasts a
-    /// round time-out at most, and while a new client connects up to 1 s more.
+    /// A request that makes one attempt and stands in no line: [`acquire`](Self::acquire) with
+    /// [`Wait::Once`]. It lasts a round time-out at most, and while a new client connects up to 1 s
+    /// more.
+    ///
+    /// Of several who try at the same moment perhaps nobody gets it, since each may win a part of the
+    /// nodes. Where one of them should, give each a short [`wait`](Acquire::wait) instead.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(redlock: redlock_quorum::Redlock) -> Result<(), Box<dyn std::error::Error>> {
+    /// match redlock.try_acquire("invoices").await {
+    ///     Ok(guard) => { guard.release().await?; }
+    ///     Err(error) if error.is_contended() => println!("somebody else is at it"),
+    ///     Err(error) => return Err(error.into()),
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn try_acquire(&self, resource: impl Into<String>) -> Acquire {
         self.acquire(resource).wait(Wait::Once)
     }
 
     /// A request for one lock on several resources, all or nothing; otherwise as
-    /// [`acquire`](Self::acquire).
+    /// [`acquire`](Self::acquire). It stands in the lines of all of them, and goes when it is the
+    /// first in each. For one attempt, give it [`Wait::Once`].
     ///
     /// # Examples
     ///
@@ -111,7 +131,8 @@ impl Redlock {
         AcquireAll::new(self.wanted(resources))
     }
 
-    /// A new logical thread of work, which can nest what it holds.
+    /// A new logical thread of work, which can acquire again what it holds already: without one, a
+    /// second request for a held resource waits for the first guard like anybody else's.
     #[must_use]
     pub fn owner(&self) -> Owner {
         Owner::new(self.clone())

@@ -53,7 +53,8 @@ impl Contest<'_> {
         let place = self.engine.queue().join(self.wanted.resources.keys());
         let connected = self.began.after(CONNECT_TIMEOUT);
         self.engine.ready(self.in_time(connected)).await;
-        let mut waiting = Waiting::new(self.engine.nodes().len());
+        let keys = self.wanted.resources.keys().len();
+        let mut waiting = Waiting::new(self.engine.nodes().len(), keys);
         // The first round is bare; whoever waits lets the nodes tell.
         let mut watches = false;
         loop {

@@ -34,8 +34,8 @@ pub const SHORTEST_RECONNECT: Duration = connection::RECONNECT.0;
 /// The longest pause before a node is connected again.
 pub const LONGEST_RECONNECT: Duration = connection::RECONNECT.1;
 
-/// The longest pause, up to which a random one grows, of those who have collided, and of those who
-/// wait at nodes that do not tell.
+/// The longest pause, up to which a random one grows, of those who have collided, of those who wait
+/// at nodes that do not tell, and of sets that are told of the wrong keys.
 pub const LONGEST_BACKOFF: Duration = backoff::LONGEST;
 
 /// Whoever waits tries so often without any news, give or take a half.
@@ -69,6 +69,7 @@ pub const RENEWAL_TICK: Duration = renewal::TICK;
 
 /// The pause before a renewal without a quorum is tried again; it doubles up to a tenth of the ttl.
 pub const RENEWAL_RETRY: Duration = renewal::FIRST_RETRY;
+
 /// How long after a missing marker a node is looked at again, and how often its marker is read
 /// while there are locks.
 pub const MARKER_LOOK: Duration = amnesia::LOOK;

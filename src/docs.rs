@@ -7,6 +7,7 @@ macro_rules! page {
         // In the repository the pages link to each other as files. The first definition of a link
         // counts: here they are modules.
         #[doc = "[architecture.md]: crate::docs::architecture"]
+        #[doc = "[benchmarks.md]: crate::docs::benchmarks"]
         #[doc = "[failure-modes.md]: crate::docs::failure_modes"]
         #[doc = "[fencing.md]: crate::docs::fencing"]
         #[doc = "[operations.md]: crate::docs::operations"]

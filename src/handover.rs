@@ -18,7 +18,8 @@ use crate::quorum::round::Verdict;
 
 impl Redlock {
     /// Takes over a lock that was [detached](Guard::detach), here or in another process: extends it
-    /// by one round, for the lease's ttl from now on, and renews it until the guard goes.
+    /// by one round, for the lease's ttl from now on, and renews it until the guard goes, every third
+    /// of that ttl. It lasts a round time-out at most, and while a new client connects up to 1 s more.
     ///
     /// Attaching one lease twice shares the lock: both guards hold it, and it goes with the first.
     ///

@@ -185,7 +185,7 @@ pub(crate) async fn removed(
     })
 }
 
-/// What a release found.
+/// What a release found. While other guards of a nested lock live, nothing is deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Released {

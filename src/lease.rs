@@ -68,7 +68,7 @@ impl Lease {
         resources.into_iter()
     }
 
-    /// For how long the nodes keep the lock after each extension.
+    /// For how long the nodes keep the lock after each extension, counted from there.
     #[must_use]
     pub const fn ttl(&self) -> Duration {
         Duration::from_millis(self.ttl_millis)

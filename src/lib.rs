@@ -41,6 +41,11 @@
 //!   ends, as far as the process and the machine get to run.
 //! - **A minority costs nothing.** A round is decided by the vote that determines it. A dead or frozen
 //!   minority is not waited for.
+//! - **Waiters are woken.** Within a client they are served first in, first out. Across clients a
+//!   release, an expiry or whatever else frees a lock brings the next attempt: see
+//!   [waiting](docs::waiting).
+//! - **All or nothing.** [`Redlock::acquire_all`] locks several resources at once, in any order and
+//!   without deadlock.
 //! - **Nothing is left behind.** What was granted, or may have been, is released: also if a future is
 //!   dropped at any point, a reply is lost, or a command arrives late. The client goes on until it is
 //!   done, as long as its runtime lives.
@@ -53,7 +58,8 @@
 //!   by a fencing token: see [`Acquire::fenced`] and [fencing](docs::fencing).
 //! - **No protection against all nodes losing their data at one time**, unless
 //!   [`RestartGuard::Strict`] is used. One after another they may: a node that may have forgotten
-//!   locks does not vote until those are over. A flush is noticed within about a second.
+//!   locks does not vote until those are over. A flush is noticed at once by clients whom the nodes
+//!   may tell, else within about a second.
 //! - **Not proof against eviction, deletion by hand or a node's clock that jumps.** Nodes need
 //!   `maxmemory-policy noeviction`.
 //! - **Not for Redis Cluster, Sentinel or a managed failover group as one node.** A node is an

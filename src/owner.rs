@@ -45,8 +45,10 @@ pub struct Owner {
 /// What an owner holds, by its keys.
 #[derive(Debug, Default)]
 pub(crate) struct Slots {
-    by_keys: Mutex<BTreeMap<Arc<[Box<str>]>, Arc<Slot>>>,
+    by_keys: Mutex<ByKeys>,
 }
+
+type ByKeys = BTreeMap<Arc<[Box<str>]>, Arc<Slot>>;
 
 /// One lock of an owner.
 #[derive(Debug, Default)]

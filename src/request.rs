@@ -13,16 +13,17 @@ use crate::held::Held;
 use crate::quorum::renewal::Renewal;
 use crate::wanted::Wanted;
 
-/// For how long an acquisition tries.
+/// For how long an acquisition tries. How it waits is told in [`docs::waiting`](crate::docs::waiting).
 ///
-/// Its last attempt begins at the end of that time, and is not cut short: so the answer may come up to
-/// one round time-out later.
+/// Its last attempt begins at the end of that time, whether it is first in line or not, and is not cut
+/// short: so the answer may come up to one round time-out later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Wait {
-    /// One attempt. A client's first one waits up to 1 s for its nodes to be connected.
+    /// One attempt, in no line. A client's first one waits up to 1 s for its nodes to be connected.
     Once,
-    /// Attempts until so long after the first poll, connecting and pauses included.
+    /// Until so long after the first poll: connecting, standing in line and pauses included. After
+    /// zero there is one attempt as well, which waits for no connection.
     For(Duration),
     /// Until it is acquired.
     Forever,
@@ -36,7 +37,8 @@ impl From<Duration> for Wait {
 
 /// A request for a lock, to be awaited.
 ///
-/// Nothing is sent before its first poll. The lock that it brings is a [`Guard`].
+/// Nothing is sent before its first poll. The lock that it brings is a [`Guard`]. To spawn it, or to
+/// poll it by hand, take its future: `tokio::spawn(redlock.acquire("invoices").into_future())`.
 ///
 /// # Errors
 ///
@@ -69,13 +71,14 @@ impl Acquire {
         Self(wanted)
     }
 
-    /// How long the nodes keep the lock unless it is extended, instead of the client's default.
+    /// How long the nodes keep the lock unless it is extended, instead of the client's default: from
+    /// 20 ms to the client's [`max_ttl`](crate::Builder::max_ttl), in whole milliseconds.
     pub const fn ttl(mut self, ttl: Duration) -> Self {
         self.0.ttl = ttl;
         self
     }
 
-    /// For how long to try, instead of the client's default.
+    /// For how long to try, instead of the client's default: a `Duration`, or a [`Wait`].
     pub fn wait(mut self, wait: impl Into<Wait>) -> Self {
         self.0.wait = wait.into();
         self
@@ -158,8 +161,8 @@ impl IntoFuture for Acquire {
 ///
 /// # Cancel safety
 ///
-/// If dropped at any point, the attempt is given up: whatever a node granted, or may yet grant, is
-/// released by the client, as long as its runtime lives.
+/// If dropped at any point, it leaves its line, and its attempt is given up: whatever a node granted,
+/// or may yet grant, is released by the client, as long as its runtime lives.
 #[must_use = "futures do nothing unless they are polled"]
 pub struct Acquiring<G = Guard> {
     run: Pin<Box<dyn Future<Output = Result<G, AcquireError>> + Send>>,

@@ -47,13 +47,14 @@ impl AcquireAll {
         Self(wanted)
     }
 
-    /// How long the nodes keep the lock unless it is extended, instead of the client's default.
+    /// How long the nodes keep the lock unless it is extended, instead of the client's default: from
+    /// 20 ms to the client's [`max_ttl`](crate::Builder::max_ttl), in whole milliseconds.
     pub const fn ttl(mut self, ttl: Duration) -> Self {
         self.0.ttl = ttl;
         self
     }
 
-    /// For how long to try, instead of the client's default.
+    /// For how long to try, instead of the client's default: a `Duration`, or a [`Wait`].
     pub fn wait(mut self, wait: impl Into<Wait>) -> Self {
         self.0.wait = wait.into();
         self

@@ -113,6 +113,10 @@ impl Queue {
         }
         self.len.store(lines.by_key.len(), Ordering::SeqCst);
         drop(lines);
+        self.on_held(cell);
+    }
+
+    fn on_held(&self, cell: &Cell) {
         if cell.has_ended() {
             // It did not last until it was written down.
             self.on_ended(cell, 0);
@@ -199,7 +203,20 @@ impl Lines {
 
 impl Line {
     fn is_idle(&self) -> bool {
-        self.waiting.is_empty() && self.holder.is_none()
+        self.waiting.is_empty() && self.holder.is_none() && !bug!(LineKept)
+    }
+
+    /// Whoever is next is called, in case it was the head that leaves.
+    fn leave(&mut self, ticket: &Arc<Ticket>) {
+        let is_it = |one: &Arc<Ticket>| Arc::ptr_eq(one, ticket);
+        if self.waiting.front().is_some_and(is_it) {
+            self.waiting.pop_front();
+        } else {
+            self.waiting.retain(|one| !is_it(one));
+        }
+        if !bug!(NextNotCalled) {
+            self.tell(0, None);
+        }
     }
 
     /// News for the head, unless it is its own doing.
@@ -264,24 +281,28 @@ impl Place {
 
     /// An attempt from this place has failed: others were in the way. `gap`: what it kept off for.
     pub(crate) fn lost(&self, gap: Duration) {
-        self.turns(|turns| turns.on_lost(!gap.is_zero()));
+        let mut lines = self.queue.lines();
+        for key in self.keys.iter() {
+            if let Some(line) = lines.by_key.get_mut(key) {
+                line.turns.on_lost(!gap.is_zero());
+            }
+        }
     }
 
     /// An attempt from this place has won, in a round that took so long.
     pub(crate) fn won(mut self, cell: &Cell, gap: Duration, trip: Duration) {
-        self.turns(|turns| turns.on_won(!gap.is_zero(), trip));
-        // Before the place is left: nobody gets ahead of the holder.
-        self.queue.hold(cell);
-        self.leave();
-    }
-
-    fn turns(&self, change: impl Fn(&mut Turns)) {
         let mut lines = self.queue.lines();
         for key in self.keys.iter() {
             if let Some(line) = lines.by_key.get_mut(key) {
-                change(&mut line.turns);
+                line.turns.on_won(!gap.is_zero(), trip);
+                // At one moment: nobody gets between the waiter and the holder.
+                line.holder = Some(cell.id());
+                line.leave(&self.ticket);
             }
         }
+        drop(lines);
+        self.queued = false;
+        self.queue.on_held(cell);
     }
 
     fn leave(&mut self) {
@@ -293,11 +314,7 @@ impl Place {
             let Some(line) = lines.by_key.get_mut(key) else {
                 continue;
             };
-            line.waiting
-                .retain(|ticket| !Arc::ptr_eq(ticket, &self.ticket));
-            if !bug!(NextNotCalled) {
-                line.tell(0, None);
-            }
+            line.leave(&self.ticket);
             lines.end_if_idle(key, &self.queue.clock);
         }
         self.queue.len.store(lines.by_key.len(), Ordering::SeqCst);

@@ -1,17 +1,19 @@
-//! The grants of one resource to one process, one after another: others get their chance too.
+//! How often in a row one client may have a resource before others get their chance.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::quorum::backoff;
 use crate::quorum::validity::Moment;
 
 /// So many grants in a row within one process, and then a gap.
 pub(crate) const ROW: u32 = 4;
 /// Every gap that nobody used doubles the row, up to this.
 pub(crate) const LONGEST_ROW: u32 = 32;
-/// A gap lasts two round trips, and so long at least.
-const SHORTEST_GAP: Duration = Duration::from_millis(1);
+/// A gap lasts two round trips, within these bounds: a round may have been slow for other reasons.
+const GAP: (Duration, Duration) = (Duration::from_millis(1), backoff::LONGEST);
 
+/// The grants of one resource to one process, one after another.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Turns {
     row: u32,
@@ -30,7 +32,6 @@ impl Default for Turns {
 }
 
 impl Turns {
-    /// How long to keep off before the next attempt.
     pub(super) fn gap(&self) -> Duration {
         if self.row < self.longest {
             return Duration::ZERO;
@@ -39,7 +40,7 @@ impl Turns {
     }
 
     fn length(&self) -> Duration {
-        self.trip.saturating_mul(2).max(SHORTEST_GAP)
+        self.trip.saturating_mul(2).clamp(GAP.0, GAP.1)
     }
 
     pub(super) fn on_won(&mut self, after_gap: bool, trip: Duration) {
@@ -96,7 +97,46 @@ impl Ended {
 mod tests {
     use super::*;
 
-    const TRIP: Duration = Duration::from_millis(10);
+    const TRIP: Duration = Duration::from_millis(3);
+
+    /// Wins until there is a gap; how often?
+    fn row(turns: &mut Turns) -> u32 {
+        let mut row = 0;
+        while turns.gap().is_zero() {
+            turns.on_won(false, TRIP);
+            row += 1;
+        }
+        row
+    }
+
+    #[test]
+    fn a_gap_that_nobody_used_doubles_the_row_and_one_that_was_used_shortens_it() {
+        let mut turns = Turns::default();
+        let mut rows = Vec::new();
+        for _ in 0..5 {
+            rows.push(row(&mut turns));
+            turns.on_won(true, TRIP);
+        }
+        // The grant after a gap is the first of its row.
+        assert_eq!(rows, [4, 7, 15, 31, 31]);
+        row(&mut turns);
+        turns.on_lost(true);
+        assert_eq!(row(&mut turns), 4);
+        turns.on_lost(false);
+        assert_eq!(row(&mut turns), 4, "others were there without a gap");
+    }
+
+    #[test]
+    fn a_gap_lasts_two_round_trips_within_bounds() {
+        let gap = |trip| {
+            let mut turns = Turns::default();
+            (0..ROW).for_each(|_| turns.on_won(false, trip));
+            turns.gap()
+        };
+        assert_eq!(gap(TRIP), TRIP * 2);
+        assert_eq!(gap(Duration::from_micros(80)), Duration::from_millis(1));
+        assert_eq!(gap(Duration::from_secs(1)), Duration::from_millis(250));
+    }
 
     fn at(millis: u64) -> Moment {
         Moment::from_nanos(1_000_000_000).after(Duration::from_millis(millis))
@@ -115,10 +155,10 @@ mod tests {
         let mut ended = Ended::default();
         ended.put("a".into(), after(ROW), at(0));
         assert_eq!(ended.take("b", at(0)).gap(), Duration::ZERO);
-        assert_eq!(ended.take("a", at(19)).gap(), 2 * TRIP);
-        assert_eq!(ended.take("a", at(19)).gap(), Duration::ZERO, "taken");
+        assert_eq!(ended.take("a", at(5)).gap(), 2 * TRIP);
+        assert_eq!(ended.take("a", at(5)).gap(), Duration::ZERO, "taken");
         ended.put("a".into(), after(ROW), at(100));
-        assert_eq!(ended.take("a", at(120)).gap(), Duration::ZERO);
+        assert_eq!(ended.take("a", at(106)).gap(), Duration::ZERO);
     }
 
     #[test]

@@ -23,7 +23,7 @@ impl Redlock {
     /// It lasts a round time-out at most, and while a new client connects up to 1 s more: whoever has
     /// not answered by then is [`Sight::Unanswered`]. Nodes in quarantine are looked at too. What was
     /// seen may be over when it is told: to do something only if a lock is free,
-    /// [`try_acquire`](Self::try_acquire) it.
+    /// [`try_acquire`](Self::try_acquire) it. A lock on several resources is seen at each of them.
     ///
     /// A resource that cannot be locked is not looked for: then the inspection lists no node and tells
     /// the [`problem`](Inspection::problem). After [`close`](Self::close) no node can be reached.

@@ -11,6 +11,9 @@ use super::round::Round;
 use super::validity::Moment;
 use super::vote::{Unsent, Vote};
 
+#[cfg(test)]
+mod outlook;
+
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Balloting {
     /// The ballot of the present round; `None`: the attempt is not fenced.

@@ -49,6 +49,8 @@ pub enum Bug {
     NextNotCalled,
     /// Lines are served last in, first out.
     LastInFirstOut,
+    /// The line of a resource that nobody waits for or holds is kept.
+    LineKept,
     /// A place is not left when its waiter is dropped.
     PlaceKept,
     /// A set stands in the line of its first resource only.

@@ -8,7 +8,9 @@
 //! of others tells.
 //!
 //! A holder's renewal is news as well. It is not told from a release, and costs an attempt that finds
-//! the key: the commands of a look, and one.
+//! the key: the commands of a look, and one. Who waits for several keys is told of each, and not
+//! which of them is in the way: where news comes often and in vain, it is acted on after a backoff, or
+//! a set that waits for one key would be at every change of another.
 
 use std::time::Duration;
 
@@ -32,12 +34,17 @@ pub(crate) struct Waiting {
     quorum: usize,
     trip: Duration,
     first_news: Option<Moment>,
+    lost_at: Moment,
+    /// Until here no news is acted on.
+    quiet_until: Moment,
     /// How long the next attempt keeps off that of others with whom the last one collided.
     apart: Duration,
     blind_until: Moment,
     poll_at: Moment,
     collisions: Backoff,
     failures: Backoff,
+    /// For several keys: news of one may be in vain, since another is still held.
+    in_vain: Option<Backoff>,
 }
 
 /// What is known of one node.
@@ -65,17 +72,20 @@ impl Seen {
 }
 
 impl Waiting {
-    pub(crate) fn new(nodes: usize) -> Self {
+    pub(crate) fn new(nodes: usize, keys: usize) -> Self {
         Self {
             seen: vec![Seen::Nothing; nodes],
             quorum: super::validity::quorum(nodes),
             trip: Duration::ZERO,
             first_news: None,
+            lost_at: Moment::default(),
+            quiet_until: Moment::default(),
             apart: Duration::ZERO,
             blind_until: Moment::default(),
             poll_at: Moment::default(),
             collisions: Backoff::default(),
             failures: Backoff::default(),
+            in_vain: (keys > 1).then(Backoff::default),
         }
     }
 
@@ -90,7 +100,10 @@ impl Waiting {
         mut random: impl FnMut() -> u64,
     ) -> Duration {
         self.seen.fill(Seen::Nothing);
-        self.first_news = None;
+        // What is rare costs little, also in vain.
+        let news = self.first_news.take();
+        let soon = news.is_some_and(|news| news.since(self.lost_at) < backoff::LONGEST);
+        self.lost_at = now;
         self.trip = now.since(round.started_at()).min(LONGEST_TRIP);
         self.hear(round, now);
         let is_free = |seen: &Seen| matches!(seen, Seen::Free { .. });
@@ -102,6 +115,15 @@ impl Waiting {
             self.collisions = Backoff::default();
             self.apart = Duration::ZERO;
         }
+        let pause = match &mut self.in_vain {
+            Some(in_vain) if soon => in_vain.next(random()),
+            Some(in_vain) => {
+                *in_vain = Backoff::default();
+                Duration::ZERO
+            }
+            None => Duration::ZERO,
+        };
+        self.quiet_until = now.after(pause);
         self.blind_until = now.after(self.failures.next(random()));
         self.poll_at = now.after(poll_pause(random()));
         let contended = (0..self.seen.len())
@@ -160,7 +182,7 @@ impl Waiting {
         [can_be_free, first]
             .into_iter()
             .flatten()
-            .map(|at| at.after(self.apart))
+            .map(|at| at.after(self.apart).max(self.quiet_until))
             .chain(blind)
             .chain([self.poll_at])
             .min()

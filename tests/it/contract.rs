@@ -227,6 +227,10 @@ async fn owners_nest_and_leases_travel() {
 
 /// `_` because every one of them may grow.
 #[test]
+#[expect(
+    clippy::match_same_arms,
+    reason = "variants are named so that they have to exist"
+)]
 fn errors_and_causes_have_the_variants_that_programs_match() {
     fn of_acquire(error: &AcquireError) -> Option<(Tally, Duration)> {
         match error {
@@ -237,9 +241,9 @@ fn errors_and_causes_have_the_variants_that_programs_match() {
             _ => None,
         }
     }
-    fn of_using(error: UsingError<u8>) -> Option<u8> {
+    fn of_using(error: &UsingError<u8>) -> Option<u8> {
         match error {
-            UsingError::Release { output, source: _ } => Some(output),
+            UsingError::Release { output, source: _ } => Some(*output),
             UsingError::Acquire(_) | UsingError::Lost(_) => None,
             _ => None,
         }
@@ -254,7 +258,7 @@ fn errors_and_causes_have_the_variants_that_programs_match() {
     ];
     for cause in causes {
         assert!(of_acquire(&AcquireError::Lost(cause)).is_none());
-        assert_eq!(of_using(UsingError::Lost(cause)), None);
+        assert_eq!(of_using(&UsingError::Lost(cause)), None);
     }
     assert!(!AcquireError::Closed.is_contended() && !AcquireError::Closed.is_outage());
 }

@@ -123,6 +123,34 @@ async fn a_renewal_costs_a_waiter_one_look() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_set_that_waits_for_one_lock_is_not_at_every_change_of_another() {
+    let world = World::new(3);
+    let [holder, other, waiter] = [8, 9, 10].map(|seed| world.another(seed));
+    warm(&waiter).await;
+    warm(&other).await;
+    let guard = holder.acquire("b").ttl(ms(60_000)).await.unwrap();
+    let waits = tokio::spawn(async move {
+        let set = waiter.acquire_all(["a", "b"]).wait(Wait::Forever);
+        let granted = set.await.map(|_guard| now());
+        granted.unwrap()
+    });
+    let attempts = || world.servers[0].commands().acquire;
+    let before = attempts();
+    for _ in 0..100 {
+        let guard = other.acquire("a").await.unwrap();
+        guard.release().await.unwrap();
+    }
+    let looks = attempts() - before - 100;
+    // For 4 s: at most eight a second, and some more at first.
+    assert!((10..=40).contains(&looks), "{looks}");
+    // And it is woken as ever when that is over.
+    tokio::time::sleep(ms(300)).await;
+    let released = now();
+    drop(guard);
+    assert_eq!(waits.await.unwrap() - released, TRIP * 2);
+}
+
+#[tokio::test(start_paused = true)]
 async fn nodes_that_do_not_tell_are_asked_unless_a_quorum_tells() {
     for quiet in 0..=3 {
         let world = World::new(3);

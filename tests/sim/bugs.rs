@@ -54,6 +54,7 @@ caught! {
     head_not_woken: HeadNotWoken within 50;
     next_not_called: NextNotCalled within 50;
     last_in_first_out: LastInFirstOut within 20;
+    line_kept: LineKept within 10;
     place_kept: PlaceKept within 10;
     set_in_one_line: SetInOneLine within 50;
     queued_for_good: QueuedForGood within 20;

@@ -14,10 +14,13 @@ use super::{Hold, Moment, Phase, Round};
 impl Hold {
     /// The part that belongs to no single node.
     pub(in super::super) fn hash_outlook(&self, now: Moment, hasher: &mut impl Hasher) {
+        let is_asking = self.phase == Phase::Acquiring;
+        self.balloting.hash_outlook(is_asking, hasher);
         match self.phase {
             Phase::Acquiring => {
                 hasher.write_u8(1);
                 self.round.valid_until().since(now).hash(hasher);
+                self.decide_by.since(now).hash(hasher);
             }
             Phase::Held => {
                 hasher.write_u8(2);
@@ -52,6 +55,7 @@ impl Hold {
 pub(in super::super) fn class(round: &Round, node: usize) -> u8 {
     match round.vote(node) {
         Some(Vote::Granted) => 1,
+        Some(Vote::Stale { .. }) => 5,
         Some(vote) if vote.is_contention() => 2,
         Some(_) => 3,
         None => 4,

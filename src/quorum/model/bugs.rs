@@ -9,6 +9,8 @@ use super::rules::{Plan, Rule, Withdraw};
 use crate::quorum::round::Round;
 use crate::quorum::vote::Vote;
 
+mod ballots;
+
 /// The shortest way to a violation, which is told.
 fn found(plan: Plan) -> Violation {
     let budget = Budget {
@@ -120,7 +122,7 @@ fn a_naive_heal_hides_that_another_was_granted_the_lock() {
         ticks: 2,
         extensions: 1,
         extenders: 1,
-        held: true,
+        held: 2,
         frozen: true,
         vanishings: 1,
         withdraw: Withdraw::Always,
@@ -140,7 +142,7 @@ fn a_late_acquire_hides_that_another_was_granted_the_lock() {
         ticks: 2,
         extensions: 1,
         extenders: 1,
-        held: true,
+        held: 2,
         frozen: true,
         vanishings: 1,
         withdraw: Withdraw::Never,

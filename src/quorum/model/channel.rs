@@ -6,115 +6,16 @@
 //! only when it matters: when it is withdrawn, or when its connection breaks.
 
 use std::cell::Cell;
-use std::fmt;
 use std::hash::{Hash, Hasher};
 
-use super::super::hold::{Command, Outbox, Reply};
-use super::super::ledger::{Carrier, ConnectionId};
-use super::super::vote::{Refusal, Unsent, Vote};
-use super::TTL;
+use super::super::hold::{Command, Outbox};
+use super::super::vote::Unsent;
+use super::op::{Answer, Op};
 use super::properties::Violation;
 use super::rules::{Rule, Withdraw};
 
-const NOT_OURS: Vote = Vote::Held {
-    ttl: None,
-    fence: None,
-};
-const REFUSED: Vote = Vote::Refused(Refusal::ReadOnly);
-
 /// At most so many commands of one attempt are out on one connection.
-const ROOM: usize = 5;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Op {
-    Acquire,
-    Extend(u32),
-    Heal,
-    Release,
-}
-
-impl Op {
-    pub(super) const fn command(self) -> Command {
-        match self {
-            Self::Acquire => Command::Acquire {
-                ttl: TTL,
-                ballot: None,
-            },
-            Self::Extend(number) => Command::Extend {
-                ttl: TTL,
-                number,
-                ballot: None,
-            },
-            Self::Heal => Command::Heal {
-                ttl: TTL,
-                ballot: None,
-            },
-            Self::Release => Command::Release,
-        }
-    }
-
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Self::Acquire => "acquire",
-            Self::Extend(_) => "extension",
-            Self::Heal => "heal",
-            Self::Release => "release",
-        }
-    }
-}
-
-impl From<Command> for Op {
-    fn from(command: Command) -> Self {
-        match command {
-            Command::Acquire { .. } => Self::Acquire,
-            Command::Extend { number, .. } => Self::Extend(number),
-            Command::Heal { .. } => Self::Heal,
-            // The model's locks are plain.
-            Command::Release | Command::Tombstone { .. } => Self::Release,
-        }
-    }
-}
-
-/// What a client will hear of a command.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Answer {
-    Granted,
-    NotOurs,
-    Refused,
-    /// It was written, and its connection broke.
-    Broken,
-    Unwritten,
-}
-
-impl fmt::Display for Answer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Granted => "granted",
-            Self::NotOurs => "another key or none",
-            Self::Refused => "refused",
-            Self::Broken => "connection broken",
-            Self::Unwritten => "never written",
-        })
-    }
-}
-
-impl Answer {
-    pub(super) fn reply(self, connection: u8) -> Reply {
-        let connection = ConnectionId(connection.into());
-        let (vote, carrier) = match self {
-            Self::Granted => (Vote::Granted, Carrier::Answered(connection)),
-            Self::NotOurs => (NOT_OURS, Carrier::Answered(connection)),
-            Self::Refused => (REFUSED, Carrier::Answered(connection)),
-            Self::Broken => (Vote::Unknown, Carrier::Broken(connection)),
-            Self::Unwritten => (Vote::Unsent(Unsent::NotConnected), Carrier::NotWritten),
-        };
-        Reply {
-            vote,
-            carrier,
-            error: None,
-        }
-    }
-}
+const ROOM: usize = 6;
 
 /// First in, first out, without allocation.
 #[derive(Clone, Copy, Debug)]
@@ -211,19 +112,44 @@ impl Channel {
         self.breaks_left == 0 && self.up && self.broken.is_empty()
     }
 
-    /// Is a command out which may yet set the key? (An extension sets none.)
-    pub(super) fn can_still_lock(&self) -> bool {
+    /// Is a command out which may yet set the key, where the node has accepted this ballot?
+    pub(super) fn can_still_lock(&self, fence: u8) -> bool {
         let broken = self.broken.iter().flat_map(|broken| broken.requests.iter());
         self.requests
             .iter()
             .chain(broken)
-            .any(|op| matches!(op, Op::Acquire | Op::Heal))
+            .any(|op| op.can_lock(fence))
+    }
+
+    /// The connection breaks: so many of its commands had been written and not executed.
+    pub(super) fn cut(&mut self, written: usize) {
+        self.up = false;
+        let replies = std::mem::replace(&mut self.replies, Queue::new());
+        let requests = std::mem::replace(&mut self.requests, Queue::new());
+        for (op, answer) in replies.iter() {
+            let was_written = answer != Answer::Unwritten;
+            let answer = if was_written { Answer::Broken } else { answer };
+            self.replies.push((op, answer));
+        }
+        let mut left = Queue::new();
+        for (place, op) in requests.iter().enumerate() {
+            if place < written {
+                left.push(op);
+                self.replies.push((op, Answer::Broken));
+            } else {
+                self.replies.push((op, Answer::Unwritten));
+            }
+        }
+        self.broken.push(Broken {
+            connection: self.connection,
+            requests: left,
+        });
     }
 
     /// The acquire has been sent and its answer has not been delivered.
     fn acquire_is_out(&self) -> bool {
-        self.requests.iter().any(|op| op == Op::Acquire)
-            || self.replies.iter().any(|(op, _)| op == Op::Acquire)
+        self.requests.iter().any(Op::is_acquire)
+            || self.replies.iter().any(|(op, _)| op.is_acquire())
     }
 }
 
@@ -233,31 +159,19 @@ impl Hash for Channel {
         hasher.write_u8(self.connection);
         hasher.write_u8(self.finished);
         for op in self.requests.iter() {
-            hash_op(op, 16, hasher);
+            op.hash(16, hasher);
         }
         for (op, answer) in self.replies.iter() {
-            hash_op(op, 32, hasher);
-            hasher.write_u8(answer as u8);
+            op.hash(32, hasher);
+            answer.hash(hasher);
         }
         for broken in &self.broken {
             hasher.write_u8(48);
             hasher.write_u8(broken.connection);
             for op in broken.requests.iter() {
-                hash_op(op, 64, hasher);
+                op.hash(64, hasher);
             }
         }
-    }
-}
-
-fn hash_op(op: Op, place: u8, hasher: &mut impl Hasher) {
-    match op {
-        Op::Acquire => hasher.write_u8(place),
-        Op::Extend(number) => {
-            hasher.write_u8(place + 1);
-            hasher.write_u32(number);
-        }
-        Op::Heal => hasher.write_u8(place + 2),
-        Op::Release => hasher.write_u8(place + 3),
     }
 }
 
@@ -266,6 +180,8 @@ pub(super) struct Wire<'a> {
     pub(super) rule: Rule,
     pub(super) withdraw: Withdraw,
     pub(super) channels: &'a mut [Channel],
+    /// The nodes, one bit each, that must not be asked for new locks.
+    pub(super) quarantined: u8,
     /// The attempt had ended before this input.
     pub(super) ended: bool,
     /// The nodes, one bit each, whose commands turn out to be unwritten if they are withdrawn.
@@ -288,13 +204,16 @@ impl Outbox for Wire<'_> {
     fn submit(&mut self, node: usize, command: Command) -> Result<(), Unsent> {
         let channel = &mut self.channels[node];
         let op = Op::from(command);
-        if self.ended && op != Op::Release {
+        if self.ended && !op.is_release() {
             self.violation = Some(Violation::Recreated);
         }
         if !channel.up {
             return Err(Unsent::NotConnected);
         }
-        let weakened = |rule| self.rule == rule && op == Op::Release;
+        if self.quarantined & (1 << node) != 0 && op.is_acquire() {
+            return Err(Unsent::Quarantined);
+        }
+        let weakened = |rule| self.rule == rule && op.is_release();
         if weakened(Rule::PendingIsNotReleased) && channel.acquire_is_out() {
             self.kept_back |= 1 << node;
         } else if weakened(Rule::ReleaseOvertakes) {
@@ -320,11 +239,7 @@ impl Outbox for Wire<'_> {
 
     /// Down, if its acquire is found unwritten: that waits for the first handshake then.
     fn is_up(&self, node: usize) -> bool {
-        if !self.channels[node]
-            .requests
-            .iter()
-            .any(|op| op == Op::Acquire)
-        {
+        if !self.channels[node].requests.iter().any(Op::is_acquire) {
             return true;
         }
         match self.withdraw {

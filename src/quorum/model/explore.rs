@@ -5,10 +5,11 @@ use std::fmt;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::time::{Duration, Instant};
 
+use super::super::sabotage;
 use super::properties::Violation;
-use super::rest;
-use super::rules::Plan;
+use super::rules::{Plan, Rule};
 use super::world::{Action, World};
+use super::{rest, tokens};
 
 /// Breadth first finds the shortest counter-example; depth first keeps few states at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,8 +117,14 @@ pub(super) fn explore(plan: Plan, order: Order, budget: Budget) -> Outcome {
         actions: 0,
         depth: 0,
     };
+    let bug = if let Rule::Core(bug) = plan.rule {
+        Some(bug)
+    } else {
+        None
+    };
+    sabotage::commit(bug);
     let ended = search.run(order, || now() - began < budget.time, budget.bytes);
-    Outcome {
+    let outcome = Outcome {
         plan,
         states: search.seen.len(),
         actions: search.actions,
@@ -128,7 +135,9 @@ pub(super) fn explore(plan: Plan, order: Order, budget: Budget) -> Outcome {
             let story = search.tell(at, &last);
             (violation, story)
         }),
-    }
+    };
+    sabotage::commit(None);
+    outcome
 }
 
 #[expect(
@@ -139,7 +148,8 @@ fn now() -> Instant {
     Instant::now()
 }
 
-/// One world for every way to deal the breaks out to the connections.
+/// One world for every way to deal the breaks out to the connections, and the ballots to the
+/// attempts.
 fn initial(plan: &'static Plan) -> Vec<World> {
     let places: Vec<(usize, usize)> = (0..plan.attempts)
         .flat_map(|attempt| (0..plan.nodes).map(move |node| (attempt, node)))
@@ -154,7 +164,14 @@ fn initial(plan: &'static Plan) -> Vec<World> {
             })
             .collect();
     }
-    deals.iter().map(|deal| World::new(plan, deal)).collect()
+    let ballots = tokens::ballots(plan.attempts, plan.ballots);
+    let with = |deal: &Vec<_>| {
+        let worlds = ballots
+            .iter()
+            .map(|ballots| World::new(plan, deal, ballots));
+        worlds.collect::<Vec<_>>()
+    };
+    deals.iter().flat_map(with).collect()
 }
 
 /// Where a search ended in a violation: the state, the actions from there, and what is violated.
@@ -263,8 +280,9 @@ impl Search {
         }
         let mut world = self.initial[usize::try_from(at).expect("an index")].clone();
         world.story = Some(Vec::new());
-        if self.plan.held {
-            world.note(|| "A holds the lock by nodes 1 and 2, for half of its time".into());
+        if self.plan.held > 0 {
+            let nodes = self.plan.held;
+            world.note(|| format!("A holds the lock by nodes 1 to {nodes}, for half of its time"));
         }
         for action in actions.into_iter().rev() {
             let line = action.to_string();

@@ -2,9 +2,10 @@
 
 use std::fmt;
 
+use super::super::hold::Phase;
 use super::super::round::Verdict;
-use super::channel::Op;
 use super::name;
+use super::op::Op;
 use super::properties::Violation;
 use super::rules::Rule;
 use super::world::{Action, Event, Stage, World};
@@ -55,6 +56,11 @@ impl World {
             let nodes = (0..self.plan.nodes).filter(with_key);
             events.extend(nodes.map(Event::Vanish));
         }
+        if self.restarts_left > 0 {
+            let with_key = |&n: &usize| self.nodes[n].key.is_some();
+            let nodes = (0..self.plan.nodes).filter(with_key);
+            events.extend(nodes.map(Event::Restart));
+        }
         if !self.plan.frozen {
             events.push(Event::Tick);
         }
@@ -71,7 +77,8 @@ impl World {
                 if self.refusals_left > 0 {
                     events.push(Event::Refuse(a, n));
                 }
-                if hold.is_releasing() && channel.requests.front() == Some(Op::Heal) {
+                if hold.is_releasing() && matches!(channel.requests.front(), Some(Op::Heal { .. }))
+                {
                     events.push(Event::Skip(a, n));
                 }
             }
@@ -88,14 +95,16 @@ impl World {
         if self.can_be_taken(a) {
             events.push(Event::Take(a));
         }
-        if !hold.is_releasing() || attempt.believes_until.is_some() {
+        let keeps = a < self.plan.keepers;
+        if !keeps && !hold.is_releasing() || attempt.believes_until.is_some() {
             events.push(Event::GiveUp(a));
         }
         let extensible = attempt.taken && !hold.is_extending() && attempt.extensions_left > 0;
         if extensible && hold.loss(self.now()).is_none() {
             events.push(Event::Extend(a));
         }
-        if hold.next_deadline().is_some_and(|at| at <= self.now()) {
+        let is_due = hold.next_deadline().is_some_and(|at| at <= self.now());
+        if is_due || hold.phase == Phase::Acquiring {
             events.push(Event::Deadline(a));
         }
         let old = self.now.saturating_sub(attempt.started) >= u32::from(self.plan.ticks);
@@ -160,6 +169,7 @@ impl fmt::Display for Action {
             Event::Connect(a, n, false) => write!(f, "{} is made anew", of(a, n)),
             Event::Finish(a, n) => write!(f, "what was before {} is finished", of(a, n)),
             Event::Vanish(n) => write!(f, "the key on node {} vanishes", n + 1),
+            Event::Restart(n) => write!(f, "node {} restarts without data", n + 1),
             Event::Tick => f.write_str("time goes on"),
             Event::Forget(a) => write!(f, "{}'s debts are a ttl old, and dropped", name(a)),
         }?;

@@ -26,6 +26,12 @@ pub(super) enum Violation {
     HandedOutLate,
     /// An extension succeeded, though another was granted the lock before it began.
     UnsoundExtension(usize),
+    /// Two were granted the lock with one fencing token.
+    SameToken(usize, usize),
+    /// Of the tokens of two, the order is not that of their grants.
+    TokenOrder(usize, usize),
+    /// The key was set after the attempt's tombstone.
+    Risen { attempt: usize, node: usize },
     /// Everything is delivered and every timer has fired, and an attempt is not at rest.
     Stuck(usize),
 }
@@ -51,6 +57,24 @@ impl fmt::Display for Violation {
                 f,
                 "{}'s extension succeeded, though another was granted the lock before it began",
                 name(attempt)
+            ),
+            Self::SameToken(one, other) => write!(
+                f,
+                "{} and {} were granted the lock with the same fencing token",
+                name(one),
+                name(other)
+            ),
+            Self::TokenOrder(one, other) => write!(
+                f,
+                "the fencing tokens of {} and {} are not in the order of their grants",
+                name(one),
+                name(other)
+            ),
+            Self::Risen { attempt, node } => write!(
+                f,
+                "{}'s key is set on node {} after its tombstone",
+                name(attempt),
+                node + 1
             ),
             Self::Stuck(attempt) => write!(f, "{} never comes to rest", name(attempt)),
         }
@@ -130,7 +154,7 @@ pub(super) fn nothing_is_left(world: &World, attempt: usize) -> Result<(), Viola
         let has_key = world.nodes[node]
             .key
             .is_some_and(|(owner, _)| owner == attempt);
-        if has_key || channel.can_still_lock() {
+        if has_key || channel.can_still_lock(world.nodes[node].fence) {
             return Err(Violation::Leftover { attempt, node });
         }
     }

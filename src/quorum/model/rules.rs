@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use super::super::sabotage::Bug;
+
 /// The rules as they are, or one of them weakened as other clients have it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rule {
@@ -28,6 +30,19 @@ pub(super) enum Rule {
     NaiveHeal,
     /// A lock that was not won, or was lost, is asked for again with the same token.
     LossIsRetried,
+    /// Ballots are left out: each node counts what it grants, and the largest of a quorum's counters
+    /// is the token.
+    CountersAreTokens,
+    /// A node accepts the ballot that it has accepted last, from anybody.
+    EqualBallotIsAccepted,
+    /// A tombstone removes the key, and is forgotten.
+    TombstoneIsForgotten,
+    /// What a quorum granted counts, however late the answers come.
+    LateGrantCounts,
+    /// A node that has forgotten what it granted votes at once.
+    QuarantineOff,
+    /// One of the core's own deliberate mistakes.
+    Core(Bug),
     /// Nobody is told that a node can be reached again, or that a connection is finished.
     NewsIsNotTold,
 }
@@ -52,8 +67,11 @@ pub(super) struct Plan {
     /// How many extensions an attempt begins, and how many attempts do.
     pub(super) extensions: u8,
     pub(super) extenders: usize,
-    /// The first attempt holds the lock in the beginning, by nodes 1 and 2, for a tick already.
-    pub(super) held: bool,
+    /// The first attempt holds the lock in the beginning, by so many nodes, the first, and for a tick
+    /// already; 0: it does not.
+    pub(super) held: usize,
+    /// The callers of so many attempts, the first, never give up.
+    pub(super) keepers: usize,
     /// The clock stands still.
     pub(super) frozen: bool,
     pub(super) withdraw: Withdraw,
@@ -67,7 +85,11 @@ pub(super) struct Plan {
     pub(super) stubborn: bool,
     /// How many keys vanish before their time: exclusion is not promised then.
     pub(super) vanishings: u8,
-    /// Is it checked that nothing is left of what has settled?
+    /// How many nodes come back without data.
+    pub(super) restarts: u8,
+    /// Locks are fenced, by first ballots from 1 to this; 0: they are plain.
+    pub(super) ballots: u8,
+    /// Is it checked that nothing is left of what has settled, and that it asks for nothing more?
     pub(super) cleanup: bool,
     /// Is it checked that an extension proves that nobody else was granted the lock before?
     pub(super) continuity: bool,
@@ -85,7 +107,8 @@ impl Plan {
             ticks: 1,
             extensions: 0,
             extenders: attempts,
-            held: false,
+            held: 0,
+            keepers: 0,
             frozen: false,
             withdraw: Withdraw::Either,
             breaks: 0,
@@ -93,10 +116,16 @@ impl Plan {
             prompt: false,
             stubborn: false,
             vanishings: 0,
+            restarts: 0,
+            ballots: 0,
             cleanup: true,
             continuity: false,
             liveness: true,
         }
+    }
+
+    pub(super) fn has_tokens(&self) -> bool {
+        self.ballots > 0 || self.rule == Rule::CountersAreTokens
     }
 }
 
@@ -105,7 +134,7 @@ impl fmt::Display for Plan {
         write!(
             f,
             "{} ({} nodes, {} attempts, ttl {} ticks, {} extensions by {} attempts, {} breaks, \
-             {} refusals, {} vanishing keys)",
+             {} refusals, {} vanishing keys, {} restarts, {})",
             self.name,
             self.nodes,
             self.attempts,
@@ -115,6 +144,12 @@ impl fmt::Display for Plan {
             self.breaks,
             self.refusals,
             self.vanishings,
+            self.restarts,
+            match self.ballots {
+                0 => "plain".into(),
+                1 => "first ballots of 1".into(),
+                largest => format!("first ballots of 1 to {largest}"),
+            },
         )
     }
 }

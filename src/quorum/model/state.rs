@@ -4,10 +4,10 @@
 //!
 //! - **Nodes are interchangeable, and so are attempts.** Nothing in the core asks for a node's number
 //!   or compares tokens other than for equality, and all nodes and all attempts begin alike but for
-//!   the breaks they are given, which are part of their state. So a state and its image under a
-//!   permutation of nodes or attempts have the same futures, up to that permutation. A fingerprint
-//!   is computed from sorted parts: attempts by all that is theirs, then nodes by all that is
-//!   theirs with the attempts in that order.
+//!   the breaks and ballots they are given, which are part of their state. So a state and its image
+//!   under a permutation of nodes or attempts have the same futures, up to that permutation. A
+//!   fingerprint is computed from sorted parts: attempts by all that is theirs, then nodes by all
+//!   that is theirs with the attempts in that order.
 //! - **What no decision reads is left out** (`hold::outlook`), and moments count as distances.
 //! - **Which connections break is settled at the start** ([`World::new`]); so it is known of the
 //!   others that they deliver everything in order. Where an attempt has ended, a reply on such a
@@ -106,19 +106,21 @@ impl World {
                 print.write_u64(u64::try_from(place.expect("an attempt")).expect("few"));
                 print.write_u8(left);
             }
+            self.hash_memory(node, views, &mut print);
             *segment = print.whole();
         }
         segments[..nodes].sort_unstable();
         let mut print = Fingerprint::new();
         print.write_u8(self.refusals_left);
         print.write_u8(self.vanishings_left);
+        print.write_u8(self.restarts_left);
         for view in views.iter() {
             print.write_u128(view.whole);
         }
         for &segment in &segments[..nodes] {
             print.write_u128(segment);
         }
-        if self.plan.continuity {
+        if self.plan.continuity && !self.plan.has_tokens() {
             for (one, other) in views
                 .iter()
                 .flat_map(|one| views.iter().map(move |other| (one, other)))
@@ -130,15 +132,45 @@ impl World {
         print.whole()
     }
 
+    /// What a node remembers beside the key, and what the properties remember of it.
+    fn hash_memory(&self, node: usize, views: &[View], print: &mut Fingerprint) {
+        let node = &self.nodes[node];
+        if self.plan.restarts > 0 {
+            print.write_u8(node.quarantine);
+        }
+        if !self.plan.has_tokens() {
+            return;
+        }
+        let in_order = |bits: u8| {
+            let bit = |view: &View| bits >> view.attempt & 1;
+            views.iter().fold(0, |all, view| all << 1 | bit(view))
+        };
+        print.write_u8(node.fence);
+        print.write_u8(in_order(node.tombstones));
+        if self.is_open() {
+            for view in views {
+                print.write_u8(in_order(node.before[view.attempt]));
+            }
+        }
+    }
+
     fn view(&self, number: usize, attempt: &Attempt) -> View {
         let (nodes, now) = (self.plan.nodes, self.now());
         let mut at = [0; MOST_NODES];
         let is_live = attempt.stage == super::world::Stage::Live;
+        let has_tokens = self.plan.has_tokens();
+        let is_open = has_tokens && self.is_open();
         for (node, at) in at.iter_mut().enumerate().take(nodes) {
             let mut print = Fingerprint::new();
             attempt.channels[node].hash(&mut print);
             if is_live {
                 attempt.hold.hash_outlook_at(node, now, &mut print);
+            }
+            if has_tokens {
+                print.write_u8(attempt.granted_by >> node & u8::from(is_open));
+                if is_open {
+                    print.write_u8(attempt.counted[node]);
+                }
             }
             *at = print.whole();
         }
@@ -152,11 +184,14 @@ impl World {
         let mut print = Fingerprint::new();
         print.write_u8(attempt.stage as u8);
         print.write_u8(u8::from(attempt.taken) | attempt.extensions_left << 1);
-        if is_live {
+        if attempt.stage != super::world::Stage::Over {
             attempt.hold.hash_outlook(now, &mut print);
         }
         if let Some(until) = attempt.believes_until {
             until.since(now).hash(&mut print);
+        }
+        if has_tokens {
+            print.write_u8(attempt.token);
         }
         if self.plan.continuity {
             print.write_u8(u8::from(attempt.intruded) | u8::from(attempt.doubtful) << 1);
@@ -185,7 +220,7 @@ mod tests {
     fn permuted_states_are_one_and_others_are_not() {
         static PLAN: Plan = Plan::new("", 3, 2);
         let act = |events: &[Event]| {
-            let mut world = World::new(&PLAN, &[]);
+            let mut world = World::new(&PLAN, &[], &[0, 0]);
             for &event in events {
                 let unwritten = 0;
                 world.act(Action { event, unwritten }).unwrap();

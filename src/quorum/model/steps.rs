@@ -6,7 +6,8 @@ use super::super::hold::{Hold, Outbox};
 use super::super::ledger::{Carrier, ConnectionId, News};
 use super::super::round::Verdict;
 use super::super::validity::{self, Moment};
-use super::channel::{Answer, Broken, Channel, Op, Queue, Wire};
+use super::channel::{Channel, Wire};
+use super::op::{Answer, Op};
 use super::properties::{self, Violation};
 use super::rules::Rule;
 use super::world::{Attempt, Stage, World};
@@ -22,12 +23,14 @@ impl World {
         input: impl FnOnce(&mut Hold, Moment, &mut dyn Outbox),
     ) -> Result<u8, Violation> {
         let now = self.now();
+        let quarantined = self.quarantined();
         let Attempt { hold, channels, .. } = &mut self.attempts[a];
         let (had_ended, before) = (hold.is_releasing(), hold.verdict());
         let mut wire = Wire {
             rule: self.plan.rule,
             withdraw: self.plan.withdraw,
             channels: &mut channels[..self.plan.nodes],
+            quarantined,
             ended: had_ended,
             unwritten,
             asked: Cell::new(0),
@@ -41,7 +44,7 @@ impl World {
             violation,
             ..
         } = wire;
-        if let Some(violation) = violation {
+        if let Some(violation) = violation.filter(|_| self.plan.cleanup) {
             return Err(violation);
         }
         let after = hold.verdict();
@@ -56,13 +59,15 @@ impl World {
             if let Some(verdict) = after {
                 self.note(|| format!("   {}'s round is decided: {verdict:?}", name(a)));
             }
-            if after == Some(Verdict::Won) {
+            let is_late = after == Some(Verdict::TooLate);
+            if after == Some(Verdict::Won) || is_late && self.plan.rule == Rule::LateGrantCounts {
                 self.intrude(a);
+                self.on_granted(a)?;
             }
         }
         for node in 0..self.plan.nodes {
             if kept_back & (1 << node) != 0 {
-                self.hear(a, node, Op::Release, Answer::NotOurs, 0)?;
+                self.hear(a, node, Op::Release, Answer::NOT_OURS, 0)?;
             }
         }
         self.listen(a)?;
@@ -146,7 +151,7 @@ impl World {
     /// The node executes a command.
     pub(super) fn run(&mut self, a: usize, node: usize, op: Op) -> Result<Answer, Violation> {
         let before = self.nodes[node].key;
-        let answer = if self.plan.stubborn && op == Op::Release {
+        let answer = if self.plan.stubborn && op.is_release() {
             Answer::Refused
         } else {
             self.nodes[node].execute(self.plan, a, op, self.now)
@@ -154,15 +159,20 @@ impl World {
         let place = node + 1;
         let owner = before.map_or("nobody", |(owner, _)| name(owner));
         self.note(|| {
-            let op = op.name();
             format!(
                 "node {place} (locked by {owner}) executes {}'s {op}: {answer}",
                 name(a)
             )
         });
         let foreign = before.is_some_and(|(owner, _)| owner != a);
-        if op == Op::Release && foreign && self.nodes[node].key != before {
+        if op.is_release() && foreign && self.nodes[node].key != before {
             return Err(Violation::ForeignRelease);
+        }
+        if op.is_acquire() {
+            self.attempts[a].counted[node] = self.nodes[node].fence;
+        }
+        if self.is_risen(a, node) {
+            return Err(Violation::Risen { attempt: a, node });
         }
         Ok(answer)
     }
@@ -192,7 +202,7 @@ impl World {
         let (op, answer) = channel.replies.pop().expect("a reply");
         let extending = attempt.hold.is_extending();
         self.note(|| {
-            let (name, op) = (name(a), op.name());
+            let name = name(a);
             format!("{name} hears of its {op} from node {}: {answer}", node + 1)
         });
         let asked = self.hear(a, node, op, answer, unwritten)?;
@@ -219,11 +229,11 @@ impl World {
         unwritten: u8,
     ) -> Result<u8, Violation> {
         let answer = match (self.plan.rule, op, answer) {
-            (Rule::UnknownIsRefused, Op::Acquire, Answer::Broken) => Answer::Unwritten,
+            (Rule::UnknownIsRefused, Op::Acquire { .. }, Answer::Broken) => Answer::Unwritten,
             _ => answer,
         };
         let mut reply = answer.reply(self.attempts[a].channels[node].connection);
-        if let (Rule::StragglerIsForgotten, Op::Acquire, Carrier::Broken(connection)) =
+        if let (Rule::StragglerIsForgotten, Op::Acquire { .. }, Carrier::Broken(connection)) =
             (self.plan.rule, op, reply.carrier)
         {
             reply.carrier = Carrier::Answered(connection);
@@ -236,31 +246,12 @@ impl World {
     pub(super) fn break_off(&mut self, a: usize, node: usize, written: usize) {
         let live = self.attempts[a].stage == Stage::Live;
         let channel = &mut self.attempts[a].channels[node];
-        channel.up = false;
         channel.breaks_left -= 1;
-        if !live {
-            return;
+        if live {
+            channel.cut(written);
+        } else {
+            channel.up = false;
         }
-        let replies = std::mem::replace(&mut channel.replies, Queue::new());
-        let requests = std::mem::replace(&mut channel.requests, Queue::new());
-        for (op, answer) in replies.iter() {
-            let was_written = answer != Answer::Unwritten;
-            let answer = if was_written { Answer::Broken } else { answer };
-            channel.replies.push((op, answer));
-        }
-        let mut left = Queue::new();
-        for (place, op) in requests.iter().enumerate() {
-            if place < written {
-                left.push(op);
-                channel.replies.push((op, Answer::Broken));
-            } else {
-                channel.replies.push((op, Answer::Unwritten));
-            }
-        }
-        channel.broken.push(Broken {
-            connection: channel.connection,
-            requests: left,
-        });
     }
 
     pub(super) fn connect(
@@ -309,7 +300,8 @@ impl World {
                 continue;
             }
             for node in 0..self.plan.nodes {
-                while self.attempts[a].channels[node].has_idle_reply() {
+                let settled = self.restarts_left == 0;
+                while settled && self.attempts[a].channels[node].has_idle_reply() {
                     self.deliver(a, node, 0)?;
                 }
             }
@@ -322,6 +314,9 @@ impl World {
                 attempt.stage = Stage::Over;
                 attempt.hold = Hold::new(0, &TERMS);
                 attempt.channels = std::array::from_fn(|_| Channel::new(0));
+                for node in &mut self.nodes {
+                    node.tombstones &= !(1 << a);
+                }
             }
         }
         Ok(())

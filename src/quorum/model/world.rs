@@ -1,6 +1,6 @@
 //! One state of a world, and what can happen in it.
 
-use super::super::hold::{Hold, LossCause};
+use super::super::hold::{Hold, LossCause, Phase};
 use super::super::ledger::News;
 use super::super::validity::{self, Moment};
 use super::super::vote::Vote;
@@ -8,7 +8,7 @@ use super::channel::Channel;
 use super::node::Node;
 use super::properties::{self, Violation};
 use super::rules::{Plan, Rule};
-use super::{AT_ANY_TIME, TERMS, TTL, moment};
+use super::{AT_ANY_TIME, TTL, moment, terms};
 
 /// Room for the nodes of any plan.
 pub(super) const MOST_NODES: usize = 4;
@@ -38,6 +38,11 @@ pub(super) struct Attempt {
     /// after that.
     pub(super) intruded: bool,
     pub(super) doubtful: bool,
+    /// Its fencing token once it is granted, and the nodes that granted it, one bit each.
+    pub(super) token: u8,
+    pub(super) granted_by: u8,
+    /// What each node's counter said, where counters are tokens.
+    pub(super) counted: [u8; MOST_NODES],
 }
 
 #[derive(Clone, Debug)]
@@ -48,6 +53,7 @@ pub(super) struct World {
     pub(super) attempts: Vec<Attempt>,
     pub(super) refusals_left: u8,
     pub(super) vanishings_left: u8,
+    pub(super) restarts_left: u8,
     /// A timer is firing.
     pub(super) timing_out: bool,
     /// What happened, in words; kept only when a trace is told.
@@ -81,6 +87,8 @@ pub(super) enum Event {
     /// The older connections are finished.
     Finish(usize, usize),
     Vanish(usize),
+    /// The node comes back without data.
+    Restart(usize),
     /// The clock goes on.
     Tick,
     /// By a weakened rule the debts of an attempt end.
@@ -95,11 +103,12 @@ pub(super) struct Action {
 }
 
 impl World {
-    /// `breaks` says which channels break, and how often: attempt, node, for each break.
-    pub(super) fn new(plan: &'static Plan, breaks: &[(usize, usize)]) -> Self {
+    /// `breaks` says which channels break, and how often: attempt, node, for each break. `ballots`
+    /// are the attempts' first ones.
+    pub(super) fn new(plan: &'static Plan, breaks: &[(usize, usize)], ballots: &[u8]) -> Self {
         let attempt = |attempt| Attempt {
             stage: Stage::Unstarted,
-            hold: Hold::new(plan.nodes, &TERMS),
+            hold: Hold::new(plan.nodes, &terms(ballots[attempt])),
             channels: std::array::from_fn(|node| {
                 let breaks = breaks.iter().filter(|&&at| at == (attempt, node)).count();
                 Channel::new(u8::try_from(breaks).expect("few breaks"))
@@ -115,6 +124,9 @@ impl World {
             held_at_start: 0,
             intruded: false,
             doubtful: false,
+            token: 0,
+            granted_by: 0,
+            counted: [0; MOST_NODES],
         };
         let mut world = Self {
             plan,
@@ -123,14 +135,15 @@ impl World {
             attempts: (0..plan.attempts).map(attempt).collect(),
             refusals_left: plan.refusals,
             vanishings_left: plan.vanishings,
+            restarts_left: plan.restarts,
             timing_out: false,
             story: None,
         };
-        if plan.held {
-            let by_two = [0, 1]
-                .into_iter()
-                .flat_map(|n| [Event::Execute(0, n), Event::Deliver(0, n)]);
-            let events = [Event::Start(0)].into_iter().chain(by_two);
+        if plan.held > 0 {
+            let at_each =
+                |event: fn(usize, usize) -> Event| (0..plan.held).map(move |n| event(0, n));
+            let votes = at_each(Event::Execute).chain(at_each(Event::Deliver));
+            let events = [Event::Start(0)].into_iter().chain(votes);
             for event in events.chain([Event::Take(0), Event::Tick]) {
                 let unwritten = 0;
                 let acted = world.act(Action { event, unwritten });
@@ -191,16 +204,26 @@ impl World {
                 })?;
             }
             Event::Extend(a) => {
+                let largest = self.largest_token();
                 let mut begun = false;
                 asked = self.feed(a, unwritten, |hold, now, outbox| {
                     begun = hold.extend(TTL, now, AT_ANY_TIME, outbox).is_some();
                 })?;
                 let attempt = &mut self.attempts[a];
                 attempt.extensions_left -= u8::from(begun);
-                attempt.doubtful = attempt.intruded;
+                attempt.doubtful = if self.plan.has_tokens() {
+                    largest > attempt.token
+                } else {
+                    attempt.intruded
+                };
             }
             Event::Deadline(a) => {
-                asked = self.feed(a, unwritten, Hold::on_deadline)?;
+                asked = self.feed(a, unwritten, |hold, now, outbox| {
+                    // A round's time is up at any point.
+                    let is_asking = hold.phase == Phase::Acquiring;
+                    let late = if is_asking { hold.decide_by } else { now };
+                    hold.on_deadline(late.max(now), outbox);
+                })?;
                 if self.plan.rule == Rule::LossIsRetried && self.attempts[a].hold.is_releasing() {
                     asked |= self.feed(a, unwritten, Hold::start)?;
                 }
@@ -220,6 +243,7 @@ impl World {
                 self.vanishings_left -= 1;
                 self.nodes[n].key = None;
             }
+            Event::Restart(n) => self.restart(n),
             Event::Tick => {
                 self.now += 1;
                 self.nodes.iter_mut().for_each(Node::tick);

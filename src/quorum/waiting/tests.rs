@@ -37,7 +37,7 @@ fn round(votes: &[Vote]) -> Round {
 
 /// A waiter after these votes; the middle of every span is drawn.
 fn after(votes: &[Vote]) -> Waiting {
-    let mut waiting = Waiting::new(NODES);
+    let mut waiting = Waiting::new(NODES, 1);
     waiting.on_lost(&round(votes), at(0), || 1 << 63);
     waiting
 }
@@ -99,7 +99,7 @@ fn a_node_that_did_not_answer_counts_once_it_is_heard_of() {
 #[test]
 fn late_votes_are_heard_but_do_not_undo_news() {
     let mut votes = round(&[held(9_000), held(9_000)]);
-    let mut waiting = Waiting::new(NODES);
+    let mut waiting = Waiting::new(NODES, 1);
     waiting.on_lost(&votes, at(0), || 1 << 63);
     waiting.on_touched(0, at(1));
     votes.on_vote(2, held(30), None, at(2));
@@ -145,7 +145,7 @@ fn after_a_bare_round_the_nodes_are_watched_at_once_unless_others_collided_with_
         ttl: None,
         fence: None,
     };
-    let pause = |votes: &[Vote]| Waiting::new(NODES).on_lost(&round(votes), at(0), || 1 << 63);
+    let pause = |votes: &[Vote]| Waiting::new(NODES, 1).on_lost(&round(votes), at(0), || 1 << 63);
     assert_eq!(pause(&[bare, bare]), Duration::ZERO);
     assert_eq!(pause(&[FREE, bare, bare]), TRIP * 2);
     assert_eq!(pause(&[DOWN, DOWN]), ms(4), "an outage is waited for");
@@ -153,8 +153,35 @@ fn after_a_bare_round_the_nodes_are_watched_at_once_unless_others_collided_with_
 
 #[test]
 fn a_round_that_timed_out_says_nothing_of_a_trip() {
-    let mut waiting = Waiting::new(NODES);
+    let mut waiting = Waiting::new(NODES, 1);
     waiting.on_lost(&round(&[held(9_000), held(9_000), LOST]), at(1_000), || 0);
     waiting.on_touched(0, at(1_000));
     assert_eq!(due(&waiting), at(1_100));
+}
+
+#[test]
+fn who_waits_for_several_keys_acts_less_and_less_often_on_news_in_vain() {
+    /// When it tries again, if there is news so long after each attempt.
+    fn pauses(keys: usize, news: u64) -> Vec<u128> {
+        let mut waiting = Waiting::new(NODES, keys);
+        let mut now = at(0);
+        let mut pauses = Vec::new();
+        for _ in 0..9 {
+            let held = round(&[held(9_000), held(9_000), held(9_000)]);
+            waiting.on_lost(&held, now, || u64::MAX);
+            waiting.on_touched(0, now.after(ms(news)));
+            waiting.on_touched(1, now.after(ms(news)));
+            pauses.push(due(&waiting).since(now).as_millis());
+            now = due(&waiting);
+        }
+        pauses
+    }
+    assert_eq!(pauses(2, 1), [1, 7, 15, 31, 63, 127, 249, 249, 249]);
+    assert_eq!(pauses(2, 40), [40, 40, 40, 40, 63, 127, 249, 249, 249]);
+    assert_eq!(pauses(2, 250), [250; 9], "what is rare costs little");
+    assert_eq!(
+        pauses(1, 1),
+        [1; 9],
+        "a single key's news may always be its end"
+    );
 }

@@ -52,7 +52,7 @@ fn longest_waits(history: &History) -> Vec<(Op, Span)> {
         .events
         .last()
         .map_or(Duration::ZERO, |event| event.at);
-    let taken = taken(history, &requests, end);
+    let taken = taken(history, requests, end);
     let started = started(history);
     let mut waits = Vec::new();
     for (place, request) in requests.iter().enumerate() {
@@ -93,7 +93,7 @@ fn longest_gap(mut blocked: Vec<Span>, (from, to): Span) -> Span {
     blocked.push((to, to));
     let (mut longest, mut since) = ((from, from), from);
     for (begins, ends) in blocked {
-        if begins.saturating_sub(since) > longest.1 - longest.0 {
+        if begins.saturating_sub(since) > longest.1.saturating_sub(longest.0) {
             longest = (since, begins);
         }
         since = since.max(ends);
