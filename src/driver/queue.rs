@@ -194,6 +194,7 @@ impl Lines {
 
     fn end_if_idle(&mut self, key: &str, clock: &Clock) {
         if self.by_key.get(key).is_some_and(Line::is_idle)
+            && !bug!(LineKept)
             && let Some((key, line)) = self.by_key.remove_entry(key)
         {
             self.ended.put(key, line.turns, clock.now());
