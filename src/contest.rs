@@ -123,7 +123,9 @@ impl Contest<'_> {
     async fn listen(&self, place: &Place, lost: &Lost, waiting: &mut Waiting) {
         loop {
             let now = self.now();
-            lost.attempt.peek(|hold| waiting.hear(hold.round(), now));
+            let random = || self.engine.entropy().jitter();
+            lost.attempt
+                .peek(|hold| waiting.hear(hold.round(), now, random));
             for node in place.touched() {
                 waiting.on_touched(node, now);
             }

@@ -39,6 +39,8 @@ pub(crate) struct Waiting {
     quiet_until: Moment,
     /// How long the next attempt keeps off that of others with whom the last one collided.
     apart: Duration,
+    /// The last attempt had got somewhere, and others elsewhere.
+    collided: bool,
     blind_until: Moment,
     poll_at: Moment,
     collisions: Backoff,
@@ -81,6 +83,7 @@ impl Waiting {
             lost_at: Moment::default(),
             quiet_until: Moment::default(),
             apart: Duration::ZERO,
+            collided: false,
             blind_until: Moment::default(),
             poll_at: Moment::default(),
             collisions: Backoff::default(),
@@ -105,16 +108,11 @@ impl Waiting {
         let soon = news.is_some_and(|news| news.since(self.lost_at) < backoff::LONGEST);
         self.lost_at = now;
         self.trip = now.since(round.started_at()).min(LONGEST_TRIP);
-        self.hear(round, now);
-        let is_free = |seen: &Seen| matches!(seen, Seen::Free { .. });
-        if self.seen.iter().any(is_free) {
-            // Wide enough for a round trip or two of each of a few contenders.
-            let least = self.trip.saturating_mul(4);
-            self.apart = self.collisions.next_above(least, random());
-        } else {
+        if !std::mem::take(&mut self.collided) {
             self.collisions = Backoff::default();
-            self.apart = Duration::ZERO;
         }
+        self.apart = Duration::ZERO;
+        self.hear(round, now, &mut random);
         let pause = match &mut self.in_vain {
             Some(in_vain) if soon => in_vain.next(random()),
             Some(in_vain) => {
@@ -136,15 +134,23 @@ impl Waiting {
         }
     }
 
-    /// Takes in the votes that have come since.
-    pub(crate) fn hear(&mut self, round: &Round, now: Moment) {
+    /// Takes in the votes that have come since. The grant that makes a collision may come after the
+    /// vote that lost the round.
+    pub(crate) fn hear(&mut self, round: &Round, now: Moment, mut random: impl FnMut() -> u64) {
         for (node, seen) in self.seen.iter_mut().enumerate() {
             if *seen != Seen::Nothing {
                 continue;
             }
             *seen = match round.vote(node) {
                 // Ours, and on its way out.
-                Some(Vote::Granted | Vote::Stale { .. }) => Seen::Free { since: now },
+                Some(Vote::Granted | Vote::Stale { .. }) => {
+                    if !std::mem::replace(&mut self.collided, true) {
+                        // Wide enough for a round trip or two of each of a few contenders.
+                        let least = self.trip.saturating_mul(4);
+                        self.apart = self.collisions.next_above(least, random());
+                    }
+                    Seen::Free { since: now }
+                }
                 Some(Vote::Held { ttl, .. }) => Seen::Held {
                     until: ttl.map(|ttl| now.after(ttl).after(ROUNDED)),
                 },

@@ -103,11 +103,11 @@ fn late_votes_are_heard_but_do_not_undo_news() {
     waiting.on_lost(&votes, at(0), || 1 << 63);
     waiting.on_touched(0, at(1));
     votes.on_vote(2, held(30), None, at(2));
-    waiting.hear(&votes, at(2));
+    waiting.hear(&votes, at(2), || 1 << 63);
     // The first is free and the last will be.
     let first = at(1).after(TRIP * 2);
     assert_eq!(due(&waiting), first.min(at(33)));
-    waiting.hear(&votes, at(20));
+    waiting.hear(&votes, at(20), || 1 << 63);
     assert_eq!(due(&waiting), first.min(at(33)), "a vote is heard once");
 }
 
@@ -184,4 +184,18 @@ fn who_waits_for_several_keys_acts_less_and_less_often_on_news_in_vain() {
         [1; 9],
         "a single key's news may always be its end"
     );
+}
+
+#[test]
+fn a_grant_that_comes_after_the_lost_round_is_a_collision_too() {
+    let mut waiting = after(&[held(9_000), held(9_000)]);
+    for doubled in [2, 4] {
+        let mut votes = round(&[held(9_000), held(9_000)]);
+        waiting.on_lost(&votes, at(0), || 1 << 63);
+        votes.on_vote(2, FREE, None, at(2));
+        waiting.hear(&votes, at(2), || 1 << 63);
+        waiting.hear(&votes, at(3), || 1 << 63);
+        waiting.on_touched(0, at(10));
+        assert_eq!(due(&waiting), at(10).after(TRIP * doubled));
+    }
 }
