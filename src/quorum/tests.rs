@@ -108,6 +108,14 @@ fn broken(connection: u64) -> Reply {
     }
 }
 
+const fn extension(number: u32, ttl: Duration) -> Command {
+    Command::Extend {
+        ttl,
+        number,
+        ballot: None,
+    }
+}
+
 fn started(nodes: &mut Nodes, count: usize) -> Hold {
     let mut hold = Hold::new(count, &TERMS);
     hold.start(at(0), nodes);
@@ -129,19 +137,23 @@ fn held(nodes: &mut Nodes) -> Hold {
     hold
 }
 
+/// Held by nodes 0 and 1 of 3, and renewed so; node 2 has not answered.
+fn renewed(nodes: &mut Nodes, renewal: Renewal) -> Hold {
+    let mut hold = Hold::new(3, &Terms { renewal, ..TERMS });
+    hold.start(at(0), nodes);
+    votes(&mut hold, nodes, &[(0, Vote::Granted), (1, Vote::Granted)]);
+    nodes.take();
+    hold
+}
+
 /// Held by nodes 0 and 1 of 3, node 2 has said no; renewed every two seconds.
 fn renewed_every_two_seconds(nodes: &mut Nodes, limit: Option<Duration>) -> Hold {
     let mut renewal = Renewal::every(Duration::from_secs(2));
     if let Some(limit) = limit {
         renewal = renewal.max_hold(limit);
     }
-    let mut hold = Hold::new(3, &Terms { renewal, ..TERMS });
-    hold.start(at(0), nodes);
-    votes(
-        &mut hold,
-        nodes,
-        &[(0, Vote::Granted), (1, Vote::Granted), (2, HELD)],
-    );
+    let mut hold = renewed(nodes, renewal);
+    votes(&mut hold, nodes, &[(2, HELD)]);
     nodes.take();
     hold
 }

@@ -13,11 +13,7 @@ fn law_4_a_straggler_is_outlived_also_if_an_extension_went_by_a_newer_connection
         error: None,
     };
     let number = hold.extend(TTL, at(3000), ROUND, &mut nodes).unwrap();
-    let extend = Command::Extend {
-        ttl: TTL,
-        number,
-        ballot: None,
-    };
+    let extend = extension(number, TTL);
     hold.on_reply(2, extend, second.clone(), at(3001), &mut nodes);
     nodes.take();
     hold.release(LossCause::Released, at(4000), &mut nodes);
@@ -36,11 +32,7 @@ fn law_4_a_refused_release_is_asked_for_until_no_extension_can_lengthen_the_key(
     let mut hold = started(&mut nodes, 1);
     votes(&mut hold, &mut nodes, &[(0, Vote::Granted)]);
     let number = hold.extend(TTL, at(3000), ROUND, &mut nodes).unwrap();
-    let extend = Command::Extend {
-        ttl: TTL,
-        number,
-        ballot: None,
-    };
+    let extend = extension(number, TTL);
     hold.on_reply(0, extend, broken(1), at(3001), &mut nodes);
     hold.release(LossCause::Released, at(4000), &mut nodes);
     let refused = Reply {
@@ -66,11 +58,7 @@ fn law_4_a_debt_is_not_given_up_while_an_extension_is_in_flight() {
     let mut hold = started(&mut nodes, 1);
     votes(&mut hold, &mut nodes, &[(0, Vote::Granted)]);
     let number = hold.extend(TTL, at(3000), ROUND, &mut nodes).unwrap();
-    let extend = Command::Extend {
-        ttl: TTL,
-        number,
-        ballot: None,
-    };
+    let extend = extension(number, TTL);
     // The second connection has just ended; the extension's answer is on its way to the hold.
     nodes.down = vec![0];
     hold.release(LossCause::Released, at(4000), &mut nodes);
@@ -89,11 +77,7 @@ fn law_4_an_extension_that_a_straggler_may_have_overtaken_proves_no_absence() {
     let mut hold = held(&mut nodes);
     hold.on_reply(2, ACQUIRE, broken(1), at(2), &mut nodes);
     let number = hold.extend(TTL, at(3000), ROUND, &mut nodes).unwrap();
-    let extend = Command::Extend {
-        ttl: TTL,
-        number,
-        ballot: None,
-    };
+    let extend = extension(number, TTL);
     nodes.take();
     // The extension finds no key, the straggler sets it, and only then the answer comes.
     hold.on_news(2, News::Finished(FIRST), at(3001), &mut nodes);
@@ -112,11 +96,7 @@ fn law_4_an_extension_that_a_straggler_may_have_overtaken_proves_no_absence() {
     hold.release(LossCause::Released, at(4000), &mut nodes);
     assert_eq!(nodes.releases(), [0, 1, 2]);
     let number = next.extend(TTL, at(6000), ROUND, &mut nodes).unwrap();
-    let extend = Command::Extend {
-        ttl: TTL,
-        number,
-        ballot: None,
-    };
+    let extend = extension(number, TTL);
     nodes.take();
     next.on_reply(2, extend, second(HELD), at(6001), &mut nodes);
     next.release(LossCause::Released, at(7000), &mut nodes);
@@ -148,11 +128,7 @@ fn law_5_an_extension_counts_from_its_own_start_and_only_before_the_loss() {
     let mut nodes = Nodes::default();
     let mut hold = held(&mut nodes);
     let number = hold.extend(TTL, at(3000), ROUND, &mut nodes).unwrap();
-    let extend = Command::Extend {
-        ttl: TTL,
-        number,
-        ballot: None,
-    };
+    let extend = extension(number, TTL);
     assert_eq!(nodes.take(), [(0, extend), (1, extend), (2, extend)]);
     hold.on_reply(0, extend, answered(Vote::Granted), at(3001), &mut nodes);
     assert_eq!(hold.valid_until(), at(9898));
@@ -162,11 +138,7 @@ fn law_5_an_extension_counts_from_its_own_start_and_only_before_the_loss() {
 
     let mut late = held(&mut nodes);
     let number = late.extend(TTL, at(9800), ROUND, &mut nodes).unwrap();
-    let extend = Command::Extend {
-        ttl: TTL,
-        number,
-        ballot: None,
-    };
+    let extend = extension(number, TTL);
     for node in [0, 1] {
         late.on_reply(node, extend, answered(Vote::Granted), at(9897), &mut nodes);
     }
@@ -180,11 +152,7 @@ fn law_5_too_few_nodes_with_the_key_are_a_loss_at_once() {
     let mut hold = held(&mut nodes);
     hold.on_reply(2, ACQUIRE, answered(HELD), at(2), &mut nodes);
     let number = hold.extend(TTL, at(3000), ROUND, &mut nodes).unwrap();
-    let extend = Command::Extend {
-        ttl: TTL,
-        number,
-        ballot: None,
-    };
+    let extend = extension(number, TTL);
     nodes.take();
     hold.on_reply(2, extend, answered(HELD), at(3001), &mut nodes);
     assert_eq!(hold.loss(at(3001)), None);
@@ -205,11 +173,7 @@ fn law_5_an_extension_without_replies_is_no_loss() {
     assert_eq!((hold.loss(at(4000)), hold.valid_until()), (None, at(9898)));
     // A reply of the old extension does not count for the next.
     let next = hold.extend(TTL, at(5000), ROUND, &mut nodes).unwrap();
-    let old = Command::Extend {
-        ttl: TTL,
-        number,
-        ballot: None,
-    };
+    let old = extension(number, TTL);
     for node in [0, 1, 2] {
         hold.on_reply(node, old, answered(Vote::Granted), at(5001), &mut nodes);
     }
@@ -244,11 +208,7 @@ fn a_release_overtakes_no_extension_and_ends_it() {
     );
     assert!(!hold.is_extending());
     for node in [0, 1] {
-        let extend = Command::Extend {
-            ttl: TTL,
-            number,
-            ballot: None,
-        };
+        let extend = extension(number, TTL);
         hold.on_reply(node, extend, answered(Vote::Granted), at(3002), &mut nodes);
     }
     assert_eq!(hold.loss(at(3002)), Some(LossCause::Released));
@@ -259,18 +219,11 @@ fn a_release_overtakes_no_extension_and_ends_it() {
 fn an_extension_by_hand_follows_the_one_in_flight_ahead_of_any_renewal() {
     let mut nodes = Nodes::default();
     let renewal = Renewal::every(Duration::from_millis(400));
-    let mut hold = Hold::new(3, &Terms { renewal, ..TERMS });
-    hold.start(at(0), &mut nodes);
-    votes(
-        &mut hold,
-        &mut nodes,
-        &[(0, Vote::Granted), (1, Vote::Granted)],
-    );
-    nodes.take();
+    let mut hold = renewed(&mut nodes, renewal);
     let due = hold.next_deadline().unwrap();
     hold.on_deadline(due, &mut nodes);
     let number = 2;
-    let (renewal, by_hand) = (extend(1, TTL), extend(number, TTL * 2));
+    let (renewal, by_hand) = (extension(1, TTL), extension(number, TTL * 2));
     assert_eq!(nodes.take(), [0, 1, 2].map(|node| (node, renewal)));
     assert_eq!(hold.extend(TTL * 2, due, ROUND, &mut nodes), Some(number));
     assert_eq!(nodes.take(), [], "one at a time");
@@ -299,7 +252,7 @@ fn an_extension_that_the_one_in_flight_has_made_needless_sends_nothing() {
     let shorter = hold.extend(TTL / 2, at(3000), ROUND, &mut nodes).unwrap();
     for node in [0, 1] {
         let granted = answered(Vote::Granted);
-        hold.on_reply(node, extend(first, TTL), granted, at(3001), &mut nodes);
+        hold.on_reply(node, extension(first, TTL), granted, at(3001), &mut nodes);
     }
     assert_eq!(nodes.take(), []);
     let ended = hold.extended().unwrap();
@@ -312,7 +265,7 @@ fn an_extension_that_the_one_in_flight_has_made_needless_sends_nothing() {
     for node in [0, 1] {
         hold.on_reply(
             node,
-            extend(last, TTL),
+            extension(last, TTL),
             answered(HELD),
             at(4001),
             &mut nodes,
@@ -321,12 +274,4 @@ fn an_extension_that_the_one_in_flight_has_made_needless_sends_nothing() {
     let is_extension = |&(_, command): &(usize, Command)| matches!(command, Command::Extend { .. });
     assert!(!nodes.take().iter().any(is_extension));
     assert_eq!(hold.loss(at(4001)), Some(LossCause::Gone));
-}
-
-const fn extend(number: u32, ttl: Duration) -> Command {
-    Command::Extend {
-        ttl,
-        number,
-        ballot: None,
-    }
 }

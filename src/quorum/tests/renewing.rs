@@ -62,11 +62,7 @@ fn the_end_of_an_extension_by_hand_is_kept_while_renewals_follow_it() {
     let mut nodes = Nodes::default();
     let mut hold = renewed_every_two_seconds(&mut nodes, None);
     let number = hold.extend(TTL, at(100), ROUND, &mut nodes).unwrap();
-    let extend = Command::Extend {
-        ttl: TTL,
-        number,
-        ballot: None,
-    };
+    let extend = extension(number, TTL);
     for node in [0, 1] {
         hold.on_reply(node, extend, answered(Vote::Granted), at(101), &mut nodes);
     }
@@ -183,11 +179,8 @@ fn law_5_after_the_longest_hold_nothing_is_healed() {
 fn law_5_a_vote_that_comes_with_the_loss_heals_nothing() {
     let mut nodes = Nodes::default();
     let renewal = Renewal::every(Duration::from_secs(2)).max_renewals(1);
-    let mut hold = Hold::new(3, &Terms { renewal, ..TERMS });
-    hold.start(at(0), &mut nodes);
-    let opening = [(0, Vote::Granted), (1, Vote::Granted), (2, HELD)];
-    votes(&mut hold, &mut nodes, &opening);
-    nodes.take();
+    let mut hold = renewed(&mut nodes, renewal);
+    votes(&mut hold, &mut nodes, &[(2, HELD)]);
     let (command, due) = renew(&mut hold, &mut nodes);
     for node in [0, 1] {
         hold.on_reply(node, command, answered(Vote::Granted), due, &mut nodes);
@@ -201,14 +194,7 @@ fn law_5_a_vote_that_comes_with_the_loss_heals_nothing() {
 fn an_extension_by_hand_that_fails_brings_no_renewal_beyond_the_last() {
     let mut nodes = Nodes::default();
     let renewal = Renewal::every(Duration::from_secs(2)).max_renewals(0);
-    let mut hold = Hold::new(3, &Terms { renewal, ..TERMS });
-    hold.start(at(0), &mut nodes);
-    votes(
-        &mut hold,
-        &mut nodes,
-        &[(0, Vote::Granted), (1, Vote::Granted)],
-    );
-    nodes.take();
+    let mut hold = renewed(&mut nodes, renewal);
     nodes.down = vec![0, 1, 2];
     hold.extend(TTL, at(100), ROUND, &mut nodes).unwrap();
     assert_eq!(hold.next_deadline(), Some(hold.loss_at()));
@@ -241,21 +227,10 @@ fn a_renewal_comes_while_enough_is_left_to_be_of_use() {
 fn a_short_extension_by_hand_is_followed_by_a_renewal_in_time() {
     let mut nodes = Nodes::default();
     let renewal = Renewal::every(Duration::from_secs(8));
-    let mut hold = Hold::new(3, &Terms { renewal, ..TERMS });
-    hold.start(at(0), &mut nodes);
-    votes(
-        &mut hold,
-        &mut nodes,
-        &[(0, Vote::Granted), (1, Vote::Granted)],
-    );
-    nodes.take();
+    let mut hold = renewed(&mut nodes, renewal);
     let short = Duration::from_secs(5);
     let number = hold.extend(short, at(6000), ROUND, &mut nodes).unwrap();
-    let extend = Command::Extend {
-        ttl: short,
-        number,
-        ballot: None,
-    };
+    let extend = extension(number, short);
     for node in [0, 1] {
         hold.on_reply(node, extend, answered(Vote::Granted), at(6001), &mut nodes);
     }
