@@ -8,7 +8,7 @@ use crate::driver::cell::{Cell, Mark};
 use crate::driver::engine::Engine;
 use crate::driver::queue::{Place, Turn};
 use crate::error::{AcquireError, InvalidRequest};
-use crate::node::redis::connection::CONNECT_TIMEOUT;
+use crate::node::reconnect::CONNECT_TIMEOUT;
 use crate::quorum::ballot;
 use crate::quorum::bug;
 use crate::quorum::hold::Hold;
@@ -144,7 +144,7 @@ impl Contest<'_> {
         ticket: Option<u64>,
     ) -> Result<Result<Attempt, Lost>, AcquireError> {
         let engine = self.engine;
-        if engine.is_closed() || engine.is_abandoned() {
+        if engine.has_ended() {
             return Err(AcquireError::Closed);
         }
         let Wanted {

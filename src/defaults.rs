@@ -8,8 +8,7 @@ use std::time::Duration;
 
 use crate::builder;
 use crate::driver::{engine, turns, watchdog};
-use crate::node::redis::connection;
-use crate::node::{breaker, gate};
+use crate::node::{breaker, gate, reconnect};
 use crate::quorum::trust::amnesia;
 use crate::quorum::{backoff, ballot, ledger, renewal, validity, waiting};
 
@@ -26,13 +25,13 @@ pub const SHORTEST_TTL: Duration = builder::SHORTEST_TTL;
 pub const WAIT: Duration = builder::DEFAULT_WAIT;
 
 /// How long a connection and its introduction may take, and how long a first attempt waits for it.
-pub const CONNECT_TIMEOUT: Duration = connection::CONNECT_TIMEOUT;
+pub const CONNECT_TIMEOUT: Duration = reconnect::CONNECT_TIMEOUT;
 
 /// The shortest pause before a node is connected again.
-pub const SHORTEST_RECONNECT: Duration = connection::RECONNECT.0;
+pub const SHORTEST_RECONNECT: Duration = reconnect::RECONNECT.0;
 
 /// The longest pause before a node is connected again.
-pub const LONGEST_RECONNECT: Duration = connection::RECONNECT.1;
+pub const LONGEST_RECONNECT: Duration = reconnect::RECONNECT.1;
 
 /// The longest pause, up to which a random one grows, of those who have collided, of those who wait
 /// at nodes that do not tell, and of sets that are told of the wrong keys.

@@ -10,7 +10,7 @@ use crate::guard::Guard;
 use crate::guard_set::GuardSet;
 use crate::held::{Held, Released, removed};
 use crate::lease::Lease;
-use crate::node::redis::connection::CONNECT_TIMEOUT;
+use crate::node::reconnect::CONNECT_TIMEOUT;
 use crate::quorum::ballot;
 use crate::quorum::hold::Hold;
 use crate::quorum::renewal::Renewal;
@@ -88,7 +88,7 @@ impl Redlock {
         };
         let began = engine.clock().now();
         engine.ready(began.after(CONNECT_TIMEOUT)).await;
-        if engine.is_closed() || engine.is_abandoned() {
+        if engine.has_ended() {
             return Err(AttachError::Closed { lease });
         }
         let ballot = lease.ballot(ballot::memory(self.config().max_ttl));
@@ -141,7 +141,7 @@ impl Redlock {
         engine
             .ready(engine.clock().now().after(CONNECT_TIMEOUT))
             .await;
-        if engine.is_closed() || engine.is_abandoned() {
+        if engine.has_ended() {
             return Err(ReleaseError::Closed);
         }
         let ballot = lease.ballot(ballot::memory(self.config().max_ttl));

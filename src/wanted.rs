@@ -8,7 +8,7 @@ use crate::contest::Contest;
 use crate::driver::engine::Engine;
 use crate::error::{AcquireError, ExtendError, InvalidRequest, UsingError};
 use crate::held::Held;
-use crate::node::redis::connection::CONNECT_TIMEOUT;
+use crate::node::reconnect::CONNECT_TIMEOUT;
 use crate::owner::Slots;
 use crate::quorum::bug;
 use crate::quorum::renewal::Renewal;

@@ -146,11 +146,10 @@ impl Engine {
         tokio::time::sleep_until(self.clock.instant(moment))
     }
 
-    /// Has the runtime that drove the nodes ended?
-    pub(crate) fn is_abandoned(&self) -> bool {
-        self.nodes
-            .iter()
-            .all(|peer| peer.node.link() == Link::Down(Unsent::Closed))
+    /// Was the client closed, or has the runtime ended that drove its nodes?
+    pub(crate) fn has_ended(&self) -> bool {
+        let is_gone = |peer: &Peer| peer.node.link() == Link::Down(Unsent::Closed);
+        self.is_closed() || self.nodes.iter().all(is_gone)
     }
 
     pub(crate) fn submit(&self, node: usize, request: Request) -> Result<(), Unsent> {

@@ -10,7 +10,7 @@ use crate::client::Redlock;
 use crate::driver::engine::Engine;
 use crate::node::Link;
 use crate::node::glance::Glimpse;
-use crate::node::redis::connection::CONNECT_TIMEOUT;
+use crate::node::reconnect::CONNECT_TIMEOUT;
 use crate::quorum::majority::{Key, Majority, Seen, majority};
 use crate::quorum::validity::{self, Moment};
 use crate::quorum::vote::{NodeError, Unsent};

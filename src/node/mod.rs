@@ -5,6 +5,7 @@ pub(crate) mod gate;
 pub(crate) mod glance;
 #[cfg(feature = "testkit")]
 pub(crate) mod memory;
+pub(crate) mod reconnect;
 pub(crate) mod redis;
 #[cfg(test)]
 #[cfg(feature = "testkit")]

@@ -21,21 +21,30 @@ impl Backoff {
 
     /// The same, with a bound of `least` at least, if that is not too long.
     pub(crate) fn next_above(&mut self, least: Duration, random: u64) -> Duration {
-        let bound = FIRST
-            .max(least)
-            .saturating_mul(1_u32.checked_shl(self.failures).unwrap_or(u32::MAX))
-            .min(LONGEST);
+        let bound = doubled(FIRST.max(least), self.failures, LONGEST);
         self.failures = self.failures.saturating_add(1);
         uniform(bound, random)
     }
 }
 
+/// `first`, doubled so many times, up to `longest`.
+pub(crate) fn doubled(first: Duration, times: u32, longest: Duration) -> Duration {
+    first
+        .saturating_mul(1_u32.checked_shl(times).unwrap_or(u32::MAX))
+        .min(longest)
+}
+
 /// Uniform between zero and `bound`, if `random` is over all of `u64`.
-pub(super) fn uniform(bound: Duration, random: u64) -> Duration {
+pub(crate) fn uniform(bound: Duration, random: u64) -> Duration {
     let span = u64::try_from(bound.as_nanos()).unwrap_or(u64::MAX);
-    // The high half of a 64 x 64 bit product: uniform over 0..span, without a division's bias.
-    let scaled = u128::from(random).saturating_mul(u128::from(span)) >> 64_u32;
-    Duration::from_nanos(u64::try_from(scaled).unwrap_or(span))
+    Duration::from_nanos(scale(random, span))
+}
+
+/// Brings `random`, uniform over all of `u64`, into `0..bound`: the high half of a 64 x 64 bit product
+/// has no division's bias.
+pub(crate) fn scale(random: u64, bound: u64) -> u64 {
+    let scaled = u128::from(random).saturating_mul(u128::from(bound)) >> 64_u32;
+    u64::try_from(scaled).unwrap_or(bound)
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ use super::pipe::{self, Reply};
 use crate::node::breaker::{Breaker, Due};
 use crate::node::gate::Gate;
 use crate::node::glance::Glance;
+use crate::node::reconnect::{self, CONNECT_TIMEOUT};
 use crate::node::vigil::Vigil;
 use crate::node::{Context, Link, Request};
 use crate::quorum::hold::Command;
@@ -21,11 +22,6 @@ use crate::quorum::ledger::{ConnectionId, News};
 use crate::quorum::validity::Moment;
 use crate::quorum::vote::Unsent;
 
-/// A connection, with its handshake, must stand within this time.
-pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
-/// The pause before connecting again: uniform between the first and a bound that doubles up to
-/// the second.
-const RECONNECT: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
 /// How long after a newer connection's first reply an old one counts as finished, where the
 /// server does not confirm it.
 pub(super) const FINISH_AFTER: Duration = Duration::from_millis(250);
@@ -343,13 +339,8 @@ impl Driver {
     /// Waits before the next connection; meanwhile fails what was submitted just before the link
     /// went down. `false`: nobody can submit any more.
     async fn pause(&mut self, failures: u32, reason: Unsent, error: Option<&Arc<str>>) -> bool {
-        let (shortest, longest) = RECONNECT;
-        let bound = shortest
-            .saturating_mul(1_u32.checked_shl(failures).unwrap_or(u32::MAX))
-            .min(longest);
-        let span = u64::try_from(bound.saturating_sub(shortest).as_nanos()).unwrap_or(u64::MAX);
-        let jitter = Duration::from_nanos(pipe::scale(self.context.entropy.jitter(), span));
-        let until = self.context.clock.now().after(shortest).after(jitter);
+        let pause = reconnect::pause(failures, self.context.entropy.jitter());
+        let until = self.context.clock.now().after(pause);
         let mut timer = std::pin::pin!(self.until(Some(until)));
         loop {
             tokio::select! {

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::quorum::backoff::uniform;
 use crate::quorum::hold::Command;
 use crate::quorum::majority::Seen;
 use crate::quorum::trust::amnesia::Ask;
@@ -42,16 +43,9 @@ impl Latency {
         if self.jitter.is_zero() {
             return self.fixed;
         }
-        let span = u64::try_from(self.jitter.as_nanos()).unwrap_or(u64::MAX);
         self.fixed
-            .saturating_add(Duration::from_nanos(scale(entropy.jitter(), span)))
+            .saturating_add(uniform(self.jitter, entropy.jitter()))
     }
-}
-
-/// Brings `random`, uniform over all of `u64`, into `0..bound`.
-pub(super) fn scale(random: u64, bound: u64) -> u64 {
-    let scaled = u128::from(random).saturating_mul(u128::from(bound)) >> 64_u32;
-    u64::try_from(scaled).unwrap_or(bound)
 }
 
 /// From a client to a server.

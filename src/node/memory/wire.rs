@@ -5,7 +5,8 @@ use std::collections::VecDeque;
 use tokio::sync::mpsc;
 
 use super::link::CutFate;
-use super::pipe::{Arrival, Latency, Pipe, Reply, Request, scale};
+use super::pipe::{Arrival, Latency, Pipe, Reply, Request};
+use crate::quorum::backoff::scale;
 use crate::quorum::validity::Moment;
 use crate::token::Entropy;
 

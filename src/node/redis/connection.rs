@@ -13,20 +13,13 @@ use super::marker::Marking;
 use super::pushes::Pushes;
 use crate::node::gate::{Gate, MAX_UNANSWERED};
 use crate::node::glance::Glance;
+use crate::node::reconnect::{self, CONNECT_TIMEOUT};
 use crate::node::vigil::Vigil;
 use crate::node::{Context, Link, Request, Standing};
 use crate::quorum::ledger::{ConnectionId, News};
 use crate::quorum::validity::Moment;
 use crate::quorum::vote::Unsent;
 use crate::telemetry;
-
-/// A connection, with its handshake, must stand within this time; then older ones must be finished
-/// within the same time again.
-pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
-/// The pause before connecting again: uniform between the first and a bound that doubles up to
-/// the second.
-pub(crate) const RECONNECT: (Duration, Duration) =
-    (Duration::from_millis(50), Duration::from_secs(1));
 
 /// What drives one node. Its fields outlive every connection.
 pub(super) struct Driver {
@@ -114,20 +107,13 @@ impl Driver {
     /// Waits before the next connection; meanwhile fails what was submitted before the link went
     /// down. `false`: nobody can submit any more.
     async fn pause(&mut self, failures: u32) -> bool {
-        let (shortest, longest) = RECONNECT;
-        let bound = shortest
-            .saturating_mul(1_u32.checked_shl(failures).unwrap_or(u32::MAX))
-            .min(longest);
-        let span = u64::try_from(bound.saturating_sub(shortest).as_nanos()).unwrap_or(u64::MAX);
-        let jitter = self.context.entropy.jitter().checked_rem(span).unwrap_or(0);
+        let pause = reconnect::pause(failures, self.context.entropy.jitter());
         let Standing { link, error, .. } = self.gate.standing();
         let reason = match link {
             Link::Down(reason) | Link::ReleasesOnly(reason) => reason,
             Link::Connecting | Link::Up | Link::Quarantined { .. } => Unsent::NotConnected,
         };
-        let mut sleep = std::pin::pin!(tokio::time::sleep(
-            shortest.saturating_add(Duration::from_nanos(jitter))
-        ));
+        let mut sleep = std::pin::pin!(tokio::time::sleep(pause));
         loop {
             tokio::select! {
                 biased;

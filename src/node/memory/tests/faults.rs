@@ -1,8 +1,9 @@
 //! What a client sees of its server's faults, one by one.
 
 use super::rig::{ACQUIRE, Client, EXTEND, ms, pass};
-use crate::node::memory::driver::{CONNECT_TIMEOUT, FINISH_AFTER};
+use crate::node::memory::driver::FINISH_AFTER;
 use crate::node::memory::{Commands, CutFate, Effect, Latency, MemoryServer, Restart};
+use crate::node::reconnect::CONNECT_TIMEOUT;
 use crate::node::{Link, Node};
 use crate::quorum::hold::Command;
 use crate::quorum::vote::{Refusal, Unsent};

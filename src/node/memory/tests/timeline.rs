@@ -1,8 +1,8 @@
 //! Everything at once, and the same again.
 
 use super::rig::{ACQUIRE, Client, EXTEND, ms, pass};
-use crate::node::memory::pipe::scale;
 use crate::node::memory::{CutFate, HeldConnection, Latency, MemoryLink, MemoryServer, Restart};
+use crate::quorum::backoff::scale;
 use crate::quorum::hold::Command;
 use crate::token::Entropy;
 
