@@ -37,7 +37,7 @@ pub const LONGEST_RECONNECT: Duration = reconnect::RECONNECT.1;
 /// at nodes that do not tell, and of sets that are told of the wrong keys.
 pub const LONGEST_BACKOFF: Duration = backoff::LONGEST;
 
-/// Whoever waits tries so often without any news, give or take a half.
+/// Whoever waits tries so often without any news, give or take a quarter.
 pub const POLL_FLOOR: Duration = waiting::POLL_FLOOR;
 
 /// After so many grants of a resource in a row to one client others get a moment for theirs.

@@ -19,9 +19,11 @@ use super::round::Round;
 use super::validity::Moment;
 use super::vote::Vote;
 
-/// Every so often, give or take a half, a waiter tries without any news.
+/// Every so often, give or take a quarter, a waiter tries without any news. An attempt is up to five
+/// commands at a node, and with bad luck every time the pauses must still keep them below four a second.
 pub(crate) const POLL_FLOOR: Duration = Duration::from_secs(2);
-const HALF_OF_IT: Duration = Duration::from_secs(1);
+const SHORTEST_POLL: Duration = Duration::from_millis(1_500);
+const POLL_JITTER: Duration = Duration::from_secs(1);
 /// A server keeps a key for up to a millisecond longer than the ttl that it tells.
 const ROUNDED: Duration = Duration::from_millis(1);
 /// The duration of a round that timed out says nothing about a round trip.
@@ -196,9 +198,9 @@ impl Waiting {
     }
 }
 
-/// The poll floor, give or take a half of it.
+/// The poll floor, give or take a quarter of it.
 pub(crate) fn poll_pause(random: u64) -> Duration {
-    HALF_OF_IT.saturating_add(backoff::uniform(POLL_FLOOR, random))
+    SHORTEST_POLL.saturating_add(backoff::uniform(POLL_JITTER, random))
 }
 
 #[cfg(test)]

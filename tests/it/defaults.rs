@@ -63,7 +63,7 @@ fn the_table_of_defaults_is_true() {
         ("LONGEST_BACKOFF", told(defaults::LONGEST_BACKOFF)),
         (
             "POLL_FLOOR",
-            format!("{}, give or take a half", told(defaults::POLL_FLOOR)),
+            format!("{}, give or take a quarter", told(defaults::POLL_FLOOR)),
         ),
         ("ROW", format!("{} grants", defaults::ROW)),
         ("LONGEST_ROW", format!("{} grants", defaults::LONGEST_ROW)),

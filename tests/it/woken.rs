@@ -11,7 +11,7 @@ use crate::life::now;
 use crate::world::{ONE_WAY, World, ms, warm};
 
 const TRIP: Duration = ms(20);
-/// Two reconnects, each a pause and a handshake; the poll floor is a second at least.
+/// Two reconnects, each a pause and a handshake; the poll floor is 1.5 s at least.
 const SOON: Duration = ms(500);
 
 /// A holder and a waiter whom the nodes have told for how long yet, and who hears of any change.

@@ -50,8 +50,8 @@ fn due(waiting: &Waiting) -> Moment {
 fn without_news_the_nodes_are_asked_at_the_poll_floor() {
     let waiting = after(&[held(9_000), held(9_000), held(9_000)]);
     assert_eq!(due(&waiting), at(2_000));
-    assert_eq!(poll_pause(0), ms(1_000));
-    assert!(poll_pause(u64::MAX) < ms(3_000));
+    assert_eq!(poll_pause(0), ms(1_500));
+    assert!(poll_pause(u64::MAX) < ms(2_500));
 }
 
 #[test]
