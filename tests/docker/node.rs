@@ -55,12 +55,7 @@ impl Node {
             .rsplit_once(':')
             .filter(|(_, tag)| !tag.contains('/'))
             .unwrap_or((&image, "latest"));
-        // The port must be the same after a stop and a start, so it is chosen here and not by the engine.
-        let port = TcpListener::bind("127.0.0.1:0")
-            .unwrap()
-            .local_addr()
-            .unwrap()
-            .port();
+        let port = free_port();
         let started = GenericImage::new(name, tag)
             .with_exposed_port(PORT.tcp())
             .with_cmd([
@@ -150,6 +145,14 @@ impl Node {
             sleep(Duration::from_millis(20)).await;
         }
     }
+}
+
+/// A port that is the same after a stop and a start, so it is chosen here and not by the engine; and
+/// from below those that the kernel gives to outgoing connections, lest one takes it meanwhile.
+fn free_port() -> u16 {
+    let ports = std::iter::repeat_with(|| rand::random_range(16_384..32_768_u16));
+    let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
+    ports.take(64).find(is_free).expect("some port is free")
 }
 
 fn publish(host: &mut HostConfig, port: u16) {

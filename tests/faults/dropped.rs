@@ -1,6 +1,7 @@
 //! Futures that are dropped at any point leave nothing behind and block nobody.
 #![expect(clippy::disallowed_methods, reason = "the offsets are in real time")]
 
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use rand::rngs::StdRng;
@@ -16,6 +17,7 @@ const SEED: u64 = 20_261_130;
 /// Much longer than each test: no key may end by itself.
 const TTL: Duration = Duration::from_secs(60);
 const DELAY: Duration = Duration::from_millis(5);
+const MEASURES: usize = 15;
 
 fn nodes() -> Proxied {
     let nodes = Proxied::start(3);
@@ -45,28 +47,37 @@ async fn poll_for<F: IntoFuture>(limit: Duration, future: F) -> Option<F::Output
 
 struct Offsets {
     rng: StdRng,
-    round_trip: Duration,
+    /// What the last acquisitions took: the machine may become slower, or faster, meanwhile.
+    times: VecDeque<Duration>,
 }
 
 impl Offsets {
     /// From the time that an acquisition takes here.
     async fn measure(redlock: &Redlock) -> Self {
-        let mut times = Vec::new();
-        for _ in 0..15 {
-            let began = Instant::now();
-            let guard = redlock.try_acquire("measure").await.unwrap();
-            times.push(began.elapsed());
-            guard.release().await.unwrap();
-        }
-        Self {
+        let mut offsets = Self {
             rng: StdRng::seed_from_u64(SEED),
-            round_trip: median(&times),
+            times: VecDeque::new(),
+        };
+        for _ in 0..MEASURES {
+            offsets.remeasure(redlock).await;
         }
+        offsets
+    }
+
+    async fn remeasure(&mut self, redlock: &Redlock) {
+        let began = Instant::now();
+        let guard = redlock.try_acquire("measure").await.unwrap();
+        self.times.push_back(began.elapsed());
+        if self.times.len() > MEASURES {
+            self.times.pop_front();
+        }
+        guard.release().await.unwrap();
     }
 
     /// Somewhere in three round trips.
     fn next(&mut self) -> Duration {
-        let most = u64::try_from(self.round_trip.as_nanos()).unwrap() * 3;
+        let round_trip = median(self.times.make_contiguous());
+        let most = u64::try_from(round_trip.as_nanos()).unwrap() * 3;
         Duration::from_nanos(self.rng.random_range(0..most))
     }
 }
@@ -94,6 +105,7 @@ fn a_dropped_acquire_leaves_nothing_and_is_in_nobodys_way() {
                 }
             }
             acquire(&redlock).await.release().await.unwrap();
+            offsets.remeasure(&redlock).await;
         }
         assert!(
             dropped > 50 && ended > 50,

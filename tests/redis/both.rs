@@ -4,9 +4,11 @@ use std::time::Duration;
 
 use redlock_quorum::testkit::fleet::{Flavor, Fleet, Options};
 use redlock_quorum::testkit::memory::MemoryServer;
-use redlock_quorum::{Builder, ExtendError, LossCause, Redlock, Renewal, Vote};
+use redlock_quorum::{Builder, ExtendError, Guard, LossCause, Redlock, Renewal, Vote};
 
-use crate::support::{ask, eventually, ms, number, run, soon, text, warm_up};
+use crate::support::{
+    ask, eventually, eventually_all_granted, ms, number, run, soon, text, warm_up,
+};
 
 const TTL: Duration = Duration::from_secs(20);
 const KEY: &str = "resource";
@@ -67,6 +69,20 @@ impl Nodes {
     }
 }
 
+/// A lock on all nodes that is not renewed: where it was not written when a quorum had decided, it would
+/// never be.
+async fn unrenewed(redlock: &Redlock, ttl: Duration) -> Guard {
+    for _ in 0..100 {
+        let request = redlock.acquire(KEY).ttl(ttl).renewal(Renewal::off());
+        let guard = request.await.unwrap();
+        if eventually_all_granted(&guard).await {
+            return guard;
+        }
+        guard.release().await.unwrap();
+    }
+    panic!("some node never grants it");
+}
+
 fn on_both(test: &impl AsyncFn(&Nodes, &Redlock)) {
     run(async {
         let mut kinds = vec![Nodes::Memory((0..3).map(MemoryServer::new).collect())];
@@ -123,7 +139,7 @@ fn both_leave_the_keys_of_others_alone() {
             nodes.delete(node);
         }
         // A key that was taken over is not released.
-        let guard = redlock.acquire(KEY).renewal(Renewal::off()).await.unwrap();
+        let guard = unrenewed(redlock, TTL).await;
         nodes
             .all("the token is everywhere", Some(guard.token().as_str()))
             .await;
@@ -141,23 +157,16 @@ fn both_leave_the_keys_of_others_alone() {
 #[test]
 fn both_extend_what_is_ours_and_never_shorten_it() {
     on_both(&async |nodes, redlock| {
-        let short = Duration::from_secs(2);
-        let guard = redlock
-            .acquire(KEY)
-            .ttl(short)
-            .renewal(Renewal::off())
-            .await
-            .unwrap();
+        let short = Duration::from_secs(5);
+        let guard = unrenewed(redlock, short).await;
         nodes
             .all("the token is everywhere", Some(guard.token().as_str()))
             .await;
         let until = guard.extend(TTL).await.unwrap();
-        eventually("all are extended", async || {
-            (0..3).all(|node| nodes.ttl(node) > 5 * short)
-        })
-        .await;
+        let extended = || (0..3).filter(|&node| nodes.ttl(node) > 2 * short).count();
+        assert!(extended() >= 2, "a quorum is extended");
         assert_eq!(guard.extend(short).await.unwrap(), until, "nothing is sent");
-        assert!((0..3).all(|node| nodes.ttl(node) > 5 * short));
+        assert!(extended() >= 2);
         for node in 0..2 {
             nodes.delete(node);
         }

@@ -129,7 +129,7 @@ fn a_quarantine_is_said_once_and_its_end_too() {
         fleet[0].restart().unwrap();
         eventually("it is quarantined", async || {
             drop(redlock.try_acquire("resource").await);
-            warnings.count("node is not used") == 2
+            warnings.count("reason=quarantined") == 1
         })
         .await;
         warm_up(&redlock).await;

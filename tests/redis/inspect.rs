@@ -8,7 +8,8 @@ use redlock_quorum::testkit::fleet::{Flavor, Fleet, Options};
 use redlock_quorum::{Holder, Inspection, Redlock, Sight, Unsent};
 
 use crate::support::{
-    acquire_everywhere, ask, builder, eventually, fleet, ms, number, run, warm_up,
+    acquire_everywhere, ask, builder, eventually, fleet, ms, number, released_everywhere, run,
+    warm_up,
 };
 
 const TTL: Duration = Duration::from_secs(20);
@@ -51,6 +52,8 @@ fn a_lock_is_seen_as_it_is_on_every_server() {
             let inspection = us.inspect("resource").await;
             assert_eq!(inspection.holder(), Holder::Ours, "{inspection}");
             guard.release().await.unwrap();
+            // By a quorum, so far.
+            released_everywhere(&fleet, 0).await;
 
             // No lock's, and no end.
             ask(&fleet[0], &["RPUSH", "resource", "element"]);

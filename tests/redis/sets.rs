@@ -77,13 +77,15 @@ fn a_set_is_its_token_at_each_of_its_keys() {
         assert!(fleet.iter().all(|server| is_there(server, 15_000)));
         let before: Vec<u64> = fleet.iter().map(scripts).collect();
         guard.extend(ms(40_000)).await.unwrap();
-        eventually("all keys last longer", async || {
-            fleet.iter().all(|server| is_there(server, 35_000))
-        })
-        .await;
+        // What is unwritten when two have answered is taken back.
+        let mut extended = 0;
         for (server, before) in fleet.iter().zip(before) {
-            assert_eq!(scripts(server) - before, 1, "one script a node");
+            if is_there(server, 35_000) {
+                extended += 1;
+                assert_eq!(scripts(server) - before, 1, "one script a node");
+            }
         }
+        assert!(extended >= 2, "{extended} nodes");
         let other = redlock.try_acquire("y").await.unwrap_err();
         assert!(other.is_contended(), "{other}");
         let released = guard.release().await.unwrap();
@@ -103,7 +105,7 @@ fn where_one_key_is_held_no_other_is_set() {
         let tally = error.tally().unwrap();
         for node in 0..2 {
             let Some(Vote::Held { ttl: Some(ttl), .. }) = vote(tally, node) else {
-                continue;
+                panic!("without both it is not decided: {tally}");
             };
             assert!(ttl > ms(60_000) && ttl <= ms(90_000), "{ttl:?}");
         }
@@ -134,8 +136,13 @@ fn a_broken_set_is_whole_again_after_a_renewal() {
             ask(&fleet[1], &["DEL", "y"]);
             eventually("it heals", async || locks(&fleet[1]) == SET).await;
             assert_eq!(guard.loss(), None);
-            ask(&fleet[0], &["DEL", "x"]);
-            ask(&fleet[2], &["DEL", "z"]);
+            // A renewal between the two would make the first one whole again.
+            eventually("a renewal finds two of them broken", async || {
+                ask(&fleet[0], &["DEL", "x"]);
+                ask(&fleet[2], &["DEL", "z"]);
+                guard.loss() == Some(LossCause::Gone)
+            })
+            .await;
             assert_eq!(soon(guard.lost()).await, LossCause::Gone);
             released_everywhere(&fleet, 0).await;
         }

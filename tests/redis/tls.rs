@@ -31,26 +31,25 @@ impl Authority {
         let key = KeyPair::generate().unwrap();
         let params = CertificateParams::new(["localhost".to_owned()]).unwrap();
         let certificate = params.signed_by(&key, &self.issuer).unwrap();
+        let directory = tempfile::tempdir_in(directory).unwrap().keep();
         let path = |name: &str, text: String| {
             let path = directory.join(name);
             fs::write(&path, text).unwrap();
             path.to_str().unwrap().to_owned()
         };
-        let port = free_port();
         let mut options = Options::new();
         for argument in [
-            "--tls-port".to_owned(),
-            port.to_string(),
             "--tls-auth-clients".to_owned(),
             "no".to_owned(),
             "--tls-cert-file".to_owned(),
-            path(&format!("{port}.crt"), certificate.pem()),
+            path("crt", certificate.pem()),
             "--tls-key-file".to_owned(),
-            path(&format!("{port}.key"), key.serialize_pem()),
+            path("key", key.serialize_pem()),
         ] {
             options = options.argument(argument);
         }
         let server = Server::start(&flavor(), options).unwrap();
+        let port = listen_under_tls(&server);
         let trust = TlsCertificates {
             client_tls: None,
             root_cert: Some(self.pem.clone().into_bytes()),
@@ -58,6 +57,16 @@ impl Authority {
         let client = Client::build_with_tls(format!("rediss://localhost:{port}"), trust).unwrap();
         (server, client)
     }
+}
+
+/// The server tries ports itself: what was free a moment ago may be another's.
+fn listen_under_tls(server: &Server) -> u16 {
+    let listens = |port: &u16| {
+        let words = ["CONFIG", "SET", "tls-port", &port.to_string()];
+        server.command(&words).is_ok()
+    };
+    let mut ports = std::iter::repeat_with(free_port).take(20);
+    ports.find(listens).expect("some port is free")
 }
 
 fn free_port() -> u16 {

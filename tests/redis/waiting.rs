@@ -8,16 +8,34 @@ mod counts;
 mod processes;
 
 use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex};
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
+use redis::aio::MultiplexedConnection;
 use redlock_quorum::testkit::fleet::{Fleet, Server};
-use redlock_quorum::{Redlock, Renewal, Wait};
+use redlock_quorum::{Guard, Redlock, Renewal, Wait, defaults};
 
 use self::counts::{Sets, counts};
 use crate::support::{
     ask, builder, eventually, fleet, lock_keys, median, ms, released_everywhere, run, warm_up,
 };
+
+/// Gets in line and writes down who it is, in one step: so what is written down is the line.
+async fn acquire_in_line(redlock: &Redlock, task: usize, line: &Mutex<Vec<usize>>) -> Guard {
+    let mut request = redlock.acquire("resource").into_future();
+    let first = poll_fn(|context| {
+        let mut line = line.lock().unwrap();
+        line.push(task);
+        Poll::Ready(Pin::new(&mut request).poll(context))
+    });
+    match first.await {
+        Poll::Ready(guard) => guard.unwrap(),
+        Poll::Pending => request.await.unwrap(),
+    }
+}
 
 /// The median of so many uncontended releases, each with the acquire of the next one.
 async fn uncontended(redlock: &Redlock) -> Duration {
@@ -50,32 +68,42 @@ fn sixteen_tasks_hand_a_lock_over_in_order_and_at_a_low_price() {
 
         let before = counts(&fleet);
         let sections = Arc::new(Mutex::new(Vec::new()));
+        let line = Arc::new(Mutex::new(Vec::new()));
         let mut tasks = tokio::task::JoinSet::new();
         let holder = redlock.acquire("resource").await.unwrap();
         for task in 0..TASKS {
             let (redlock, sections) = (redlock.clone(), Arc::clone(&sections));
+            let line = Arc::clone(&line);
             tasks.spawn(async move {
                 for _ in 0..GRANTS {
-                    let guard = redlock.acquire("resource").await.unwrap();
+                    let guard = acquire_in_line(&redlock, task, &line).await;
                     let began = Instant::now();
                     tokio::time::sleep(ms(2)).await;
                     sections.lock().unwrap().push((task, began, Instant::now()));
                     guard.release().await.unwrap();
                 }
             });
-            tokio::time::sleep(ms(1)).await;
         }
+        eventually("all are in line", async || line.lock().unwrap().len() == TASKS).await;
         holder.release().await.unwrap();
         tasks.join_all().await;
         let sections = std::mem::take(&mut *sections.lock().unwrap());
         let order: Vec<usize> = sections.iter().map(|&(task, ..)| task).collect();
-        let expected: Vec<usize> = (0..GRANTS).flat_map(|_| 0..TASKS).collect();
-        assert_eq!(order, expected, "first in, first out");
-        let between = sections
+        assert_eq!(order.len(), TASKS * GRANTS);
+        assert_eq!(order, *line.lock().unwrap(), "first in, first out");
+        let between: Vec<Duration> = sections
             .windows(2)
             .map(|pair| pair[1].1.duration_since(pair[0].2))
-            .sum::<Duration>();
-        let handover = between / u32::try_from(sections.len() - 1).unwrap();
+            .collect();
+        // The mean of a row of grants, for a pause belongs to its row; and of the rows the median, for
+        // sometimes the machine has something else to do.
+        let row = usize::try_from(defaults::LONGEST_ROW).unwrap();
+        let rows = between.chunks(row).map(|row| {
+            let length = u32::try_from(row.len()).unwrap();
+            row.iter().sum::<Duration>() / length
+        });
+        let handover = median(&rows.collect::<Vec<_>>());
+        println!("XX mean {:?} median {:?}", between.iter().sum::<Duration>() / 319, median(&between));
         println!("a hand-over takes {handover:?}, a release and an acquire {alone:?}");
         assert!(handover <= 2 * alone, "{handover:?} against {alone:?}");
         for (before, after) in before.iter().zip(counts(&fleet)) {
@@ -89,8 +117,7 @@ fn sixteen_tasks_hand_a_lock_over_in_order_and_at_a_low_price() {
 
 #[test]
 fn a_waiter_is_quiet_while_it_waits() {
-    /// Four a second.
-    const MOST: u64 = 38;
+    const MOST_IN_A_SECOND: u128 = 4;
     run(async {
         let fleet = fleet(5);
         let [holder, waiter] = [(); 2].map(|()| builder(fleet.urls()).build().unwrap());
@@ -104,13 +131,16 @@ fn a_waiter_is_quiet_while_it_waits() {
             .unwrap()
             .detach()
             .unwrap();
-        let before = counts(&fleet);
-        let waits = tokio::spawn(waiter.acquire("resource").wait(ms(11_000)).into_future());
-        tokio::time::sleep(ms(9_500)).await;
-        for (before, after) in before.iter().zip(counts(&fleet)) {
+        let (before, began) = (counts(&fleet), Instant::now());
+        let waits = tokio::spawn(waiter.acquire("resource").wait(ms(20_000)).into_future());
+        // It is held for a while yet, also if this takes longer.
+        tokio::time::sleep(ms(8_900)).await;
+        let (after, waited) = (counts(&fleet), began.elapsed());
+        let most = u64::try_from(MOST_IN_A_SECOND * waited.as_millis() / 1000).unwrap();
+        for (before, after) in before.iter().zip(after) {
             let spent = after.since(before).commands();
-            println!("{spent} commands in 9.5 seconds");
-            assert!((2..=MOST).contains(&spent), "{spent} commands");
+            println!("{spent} commands in {waited:?}");
+            assert!((2..=most).contains(&spent), "{spent} of {most} commands");
         }
         holder.release_lease(lease).await.unwrap();
         waits.await.unwrap().unwrap().release().await.unwrap();
@@ -125,8 +155,13 @@ fn a_waiter_is_woken_by_a_release() {
         let [holder, waiter] = [(); 2].map(|()| builder(fleet.urls()).build().unwrap());
         warm_up(&holder).await;
         warm_up(&waiter).await;
-        let mut samples = Vec::new();
+        let mut nodes = connections(&fleet).await;
+        let (mut samples, mut trips) = (Vec::new(), Vec::new());
         for _ in 0..50 {
+            // In between: what slows the machine down slows down both.
+            for _ in 0..4 {
+                trips.push(round_trip(&mut nodes).await);
+            }
             let guard = holder.acquire("resource").await.unwrap();
             let waits = waiter.acquire("resource").into_future();
             let waits = tokio::spawn(async move {
@@ -141,7 +176,7 @@ fn a_waiter_is_woken_by_a_release() {
             release.await.unwrap().unwrap();
             guard.release().await.unwrap();
         }
-        let (woken, trip) = (median(&samples), round_trip(&fleet).await);
+        let (woken, trip) = (median(&samples), median(&trips));
         println!("a waiter has the lock {woken:?} after the release; a round trip takes {trip:?}");
         assert!(
             woken <= 5 * trip + ms(2),
@@ -151,28 +186,26 @@ fn a_waiter_is_woken_by_a_release() {
     });
 }
 
-/// The median of what the slowest of a quorum of nodes takes to answer.
-async fn round_trip(fleet: &Fleet) -> Duration {
+async fn connections(fleet: &Fleet) -> Vec<MultiplexedConnection> {
     let mut connections = Vec::new();
     for server in fleet {
         let client = redis::Client::open(server.url()).unwrap();
         connections.push(client.get_multiplexed_async_connection().await.unwrap());
     }
-    let mut samples = Vec::new();
-    for _ in 0..200 {
-        let began = Instant::now();
-        let pings = connections.iter_mut().map(|connection| async {
-            redis::cmd("PING")
-                .query_async::<()>(connection)
-                .await
-                .unwrap();
-            began.elapsed()
-        });
-        let mut answers = futures::future::join_all(pings).await;
-        answers.sort_unstable();
-        samples.push(answers[answers.len() / 2]);
-    }
-    median(&samples)
+    connections
+}
+
+/// What the slowest of a quorum of nodes takes to answer.
+async fn round_trip(nodes: &mut [MultiplexedConnection]) -> Duration {
+    let began = Instant::now();
+    let pings = nodes.iter_mut().map(|connection| async {
+        let ping = redis::cmd("PING").query_async::<()>(connection).await;
+        ping.unwrap();
+        began.elapsed()
+    });
+    let mut answers = futures::future::join_all(pings).await;
+    answers.sort_unstable();
+    answers[answers.len() / 2]
 }
 
 /// How the nodes stop being in a waiter's way, other than by a release.

@@ -226,6 +226,16 @@ pub(crate) async fn eventually_all_granted(guard: &Guard) -> bool {
     tally.granted() == tally.nodes().len()
 }
 
+/// Waits until a proxy holds an acquire that is on its way, now that it had taken so many bytes before.
+/// A look at the marker may be before it, which is shorter.
+pub(crate) async fn taken(proxy: &Proxy, before: u64) {
+    const LOOK: u64 = 64;
+    eventually("the proxy has it", async || {
+        proxy.stats().taken_bytes > before + LOOK
+    })
+    .await;
+}
+
 pub(crate) fn vote(tally: &Tally, node: usize) -> Option<Vote> {
     tally
         .nodes()

@@ -232,8 +232,11 @@ fn bytes_of_a_connection_that_was_cut_on_the_clients_side_arrive_late() {
     let mut old = node.known_client();
     node.proxy
         .inject(Scope::Open, Direction::Requests, Fault::Hold);
+    let taken = node.proxy.stats().taken_bytes;
     old.send("SET resource old");
-    thread::sleep(SHORT); // The proxy has taken them.
+    eventually("the proxy has taken them", || {
+        node.proxy.stats().taken_bytes == taken + 18
+    });
     node.proxy.cut_clients();
     assert!(old.is_reset());
     node.known_client();

@@ -91,7 +91,7 @@ async fn carry(
             tokio::select! {
                 biased;
                 _ = cut_clients.changed() => {}
-                () = take(from_client, queue) => {}
+                () = take(from_client, queue, Some(&counters.taken_bytes)) => {}
             }
             Ok(())
         };
@@ -105,7 +105,7 @@ async fn carry(
     let replies = async {
         let (queue, mut queued) = unbounded_channel();
         let taking = async {
-            take(from_server, queue).await;
+            take(from_server, queue, None).await;
             Ok(())
         };
         let lane = Lane {
@@ -155,13 +155,20 @@ impl Chunk {
 }
 
 /// Takes what arrives, up to the end of the stream; a reset is an end, too.
-async fn take(mut from: OwnedReadHalf, queue: UnboundedSender<Chunk>) {
+async fn take(
+    mut from: OwnedReadHalf,
+    queue: UnboundedSender<Chunk>,
+    taken: Option<&AtomicU64>,
+) {
     loop {
         let mut bytes = Vec::with_capacity(CHUNK);
         if from.read_buf(&mut bytes).await.is_err() {
             bytes.clear();
         }
         let chunk = Chunk::now(bytes);
+        if let Some(taken) = taken {
+            count(taken, &chunk);
+        }
         let end = chunk.is_end();
         if queue.send(chunk).is_err() || end {
             return;

@@ -42,6 +42,7 @@ pub(super) struct Ticket {
 
 #[derive(Debug, Default)]
 pub(super) struct Counters {
+    pub(super) taken_bytes: AtomicU64,
     pub(super) request_bytes: AtomicU64,
     pub(super) reply_bytes: AtomicU64,
     pub(super) swallowed_bytes: AtomicU64,
@@ -149,6 +150,7 @@ impl Gate {
         Stats {
             accepted: state.accepted,
             open: state.open.len(),
+            taken_bytes: self.counters.taken_bytes.load(Ordering::Relaxed),
             request_bytes: self.counters.request_bytes.load(Ordering::Relaxed),
             reply_bytes: self.counters.reply_bytes.load(Ordering::Relaxed),
             swallowed_bytes: self.counters.swallowed_bytes.load(Ordering::Relaxed),

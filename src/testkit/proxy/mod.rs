@@ -98,6 +98,9 @@ pub struct Stats {
     pub accepted: u64,
     /// Connections that are open now, or whose bytes are still on their way to the server.
     pub open: usize,
+    /// Bytes that clients have sent and the proxy has taken, whatever becomes of them: after
+    /// [`cut_clients`](Proxy::cut_clients) these still reach the server.
+    pub taken_bytes: u64,
     /// Bytes that reached the server.
     pub request_bytes: u64,
     /// Bytes that reached the clients.

@@ -201,6 +201,8 @@ fn nothing_is_written_inside_a_transaction() {
                 assert!(known.contains(&&inside[..]), "{inside:?}");
             }
         }
-        assert!(transactions > 3 * 80, "{transactions}");
+        // Releases and extensions of a quorum: what is unwritten at the third when a round is decided
+        // is taken back.
+        assert!(transactions >= 2 * (80 + 40), "{transactions}");
     });
 }

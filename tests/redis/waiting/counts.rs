@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use redis::Value;
 use redlock_quorum::testkit::fleet::{Fleet, Server};
 
-use crate::support::ask;
+use crate::support::{PATIENCE, ask};
 
 /// How many commands of locks a server has executed: not those inside scripts, not those that look
 /// at the marker.
@@ -67,8 +67,12 @@ struct Set {
 impl Sets {
     pub(super) fn of(server: &Server) -> Self {
         type Entry = (i64, i64, i64, Vec<String>, String, Value);
-        let entries = ask(server, &["SLOWLOG", "GET", "-1"]);
-        let entries: Vec<Entry> = redis::from_redis_value(entries).unwrap();
+        // A long answer, for which a busy server needs more time than for others.
+        let mut connection = server.connection().unwrap();
+        connection.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut command = redis::cmd("SLOWLOG");
+        let command = command.arg("GET").arg("-1");
+        let entries: Vec<Entry> = command.query(&mut connection).unwrap();
         let sets = entries.into_iter().rev().filter_map(|entry| {
             let (_, _, _, words, client, _) = entry;
             match words.as_slice() {
