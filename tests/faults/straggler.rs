@@ -16,8 +16,8 @@ use redlock_quorum::testkit::proxy::{Direction, Fault, Proxy, Scope};
 use redlock_quorum::{Guard, Redlock, Unsent, Vote};
 
 use crate::support::{
-    PATIENCE, Proxied, ask, builder, eventually, eventually_within, fleet, info, keys_expired, lock_keys, ms,
-    released_everywhere, run, taken, text, vote, warm_up,
+    PATIENCE, Proxied, ask, builder, eventually, eventually_within, fleet, info, keys_expired,
+    lock_keys, ms, released_everywhere, run, taken, text, vote, warm_up,
 };
 
 const TTL: Duration = Duration::from_secs(10);

@@ -5,115 +5,21 @@
 )]
 
 mod counts;
+mod handovers;
 mod processes;
 
 use std::collections::BTreeMap;
-use std::future::poll_fn;
-use std::pin::Pin;
-use std::sync::{Arc, Mutex};
-use std::task::Poll;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use redis::aio::MultiplexedConnection;
 use redlock_quorum::testkit::fleet::{Fleet, Server};
-use redlock_quorum::{Guard, Redlock, Renewal, Wait, defaults};
+use redlock_quorum::{Renewal, Wait};
 
 use self::counts::{Sets, counts};
 use crate::support::{
     ask, builder, eventually, fleet, lock_keys, median, ms, released_everywhere, run, warm_up,
 };
-
-/// Gets in line and writes down who it is, in one step: so what is written down is the line.
-async fn acquire_in_line(redlock: &Redlock, task: usize, line: &Mutex<Vec<usize>>) -> Guard {
-    let mut request = redlock.acquire("resource").into_future();
-    let first = poll_fn(|context| {
-        let mut line = line.lock().unwrap();
-        line.push(task);
-        Poll::Ready(Pin::new(&mut request).poll(context))
-    });
-    match first.await {
-        Poll::Ready(guard) => guard.unwrap(),
-        Poll::Pending => request.await.unwrap(),
-    }
-}
-
-/// The median of so many uncontended releases, each with the acquire of the next one.
-async fn uncontended(redlock: &Redlock) -> Duration {
-    let mut guard = redlock.acquire("alone").await.unwrap();
-    let mut samples = Vec::new();
-    for _ in 0..200 {
-        let began = Instant::now();
-        guard.release().await.unwrap();
-        guard = redlock.acquire("alone").await.unwrap();
-        samples.push(began.elapsed());
-    }
-    guard.release().await.unwrap();
-    median(&samples)
-}
-
-#[test]
-fn sixteen_tasks_hand_a_lock_over_in_order_and_at_a_low_price() {
-    const TASKS: usize = 16;
-    const GRANTS: usize = 20;
-    run(async {
-        let fleet = fleet(5);
-        let redlock = builder(fleet.urls()).wait(Wait::Forever).build().unwrap();
-        warm_up(&redlock).await;
-        let before = counts(&fleet);
-        let alone = uncontended(&redlock).await;
-        for (before, after) in before.iter().zip(counts(&fleet)) {
-            let spent = after.since(before).commands();
-            assert!(spent <= 2 * 201, "{spent} commands for 201 grants");
-        }
-
-        let before = counts(&fleet);
-        let sections = Arc::new(Mutex::new(Vec::new()));
-        let line = Arc::new(Mutex::new(Vec::new()));
-        let mut tasks = tokio::task::JoinSet::new();
-        let holder = redlock.acquire("resource").await.unwrap();
-        for task in 0..TASKS {
-            let (redlock, sections) = (redlock.clone(), Arc::clone(&sections));
-            let line = Arc::clone(&line);
-            tasks.spawn(async move {
-                for _ in 0..GRANTS {
-                    let guard = acquire_in_line(&redlock, task, &line).await;
-                    let began = Instant::now();
-                    tokio::time::sleep(ms(2)).await;
-                    sections.lock().unwrap().push((task, began, Instant::now()));
-                    guard.release().await.unwrap();
-                }
-            });
-        }
-        eventually("all are in line", async || line.lock().unwrap().len() == TASKS).await;
-        holder.release().await.unwrap();
-        tasks.join_all().await;
-        let sections = std::mem::take(&mut *sections.lock().unwrap());
-        let order: Vec<usize> = sections.iter().map(|&(task, ..)| task).collect();
-        assert_eq!(order.len(), TASKS * GRANTS);
-        assert_eq!(order, *line.lock().unwrap(), "first in, first out");
-        let between: Vec<Duration> = sections
-            .windows(2)
-            .map(|pair| pair[1].1.duration_since(pair[0].2))
-            .collect();
-        // The mean of a row of grants, for a pause belongs to its row; and of the rows the median, for
-        // sometimes the machine has something else to do.
-        let row = usize::try_from(defaults::LONGEST_ROW).unwrap();
-        let rows = between.chunks(row).map(|row| {
-            let length = u32::try_from(row.len()).unwrap();
-            row.iter().sum::<Duration>() / length
-        });
-        let handover = median(&rows.collect::<Vec<_>>());
-        println!("XX mean {:?} median {:?}", between.iter().sum::<Duration>() / 319, median(&between));
-        println!("a hand-over takes {handover:?}, a release and an acquire {alone:?}");
-        assert!(handover <= 2 * alone, "{handover:?} against {alone:?}");
-        for (before, after) in before.iter().zip(counts(&fleet)) {
-            let spent = after.since(before).commands();
-            println!("{spent} commands for {} grants", sections.len());
-            assert!(spent <= 5 * u64::try_from(sections.len()).unwrap());
-        }
-        released_everywhere(&fleet, 0).await;
-    });
-}
 
 #[test]
 fn a_waiter_is_quiet_while_it_waits() {
@@ -158,10 +64,6 @@ fn a_waiter_is_woken_by_a_release() {
         let mut nodes = connections(&fleet).await;
         let (mut samples, mut trips) = (Vec::new(), Vec::new());
         for _ in 0..50 {
-            // In between: what slows the machine down slows down both.
-            for _ in 0..4 {
-                trips.push(round_trip(&mut nodes).await);
-            }
             let guard = holder.acquire("resource").await.unwrap();
             let waits = waiter.acquire("resource").into_future();
             let waits = tokio::spawn(async move {
@@ -169,6 +71,8 @@ fn a_waiter_is_woken_by_a_release() {
                 (guard, Instant::now())
             });
             tokio::time::sleep(ms(50)).await;
+            // In between, after the same rest: what slows the machine down slows down both.
+            trips.push(round_trip(&mut nodes).await);
             let released = Instant::now();
             let release = tokio::spawn(guard.release());
             let (guard, woken) = waits.await.unwrap();

@@ -155,11 +155,7 @@ impl Chunk {
 }
 
 /// Takes what arrives, up to the end of the stream; a reset is an end, too.
-async fn take(
-    mut from: OwnedReadHalf,
-    queue: UnboundedSender<Chunk>,
-    taken: Option<&AtomicU64>,
-) {
+async fn take(mut from: OwnedReadHalf, queue: UnboundedSender<Chunk>, taken: Option<&AtomicU64>) {
     loop {
         let mut bytes = Vec::with_capacity(CHUNK);
         if from.read_buf(&mut bytes).await.is_err() {

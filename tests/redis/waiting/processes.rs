@@ -11,9 +11,7 @@ use redlock_quorum::testkit::fleet::{Fleet, Options, Server};
 use redlock_quorum::{Redlock, Wait};
 use tokio::task::JoinSet;
 
-use crate::support::{
-    ask, builder, fleet, ms, number, released_everywhere, run, server, warm_up,
-};
+use crate::support::{ask, builder, fleet, ms, number, released_everywhere, run, server, warm_up};
 
 /// Set for the processes that a test starts, as what they are told.
 const TOLD: &str = "REDLOCK_TEST_WAITING";
