@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::lease::Lease;
 use crate::quorum::hold::LossCause;
-use crate::quorum::vote::{NodeError, Tally};
+use crate::quorum::tally::{NodeError, Tally};
 
 /// Why a client could not be built.
 #[derive(Clone, Debug, thiserror::Error)]

@@ -12,7 +12,7 @@ use crate::quorum::ballot::FencingToken;
 use crate::quorum::bug;
 use crate::quorum::hold::{Hold, LossCause, Removal};
 use crate::quorum::round::Verdict;
-use crate::quorum::vote::Tally;
+use crate::quorum::tally::Tally;
 use crate::resources::Resources;
 use crate::token::Token;
 

@@ -11,8 +11,9 @@ use crate::node::{Caller, Link, Request};
 use crate::quorum::bug;
 use crate::quorum::hold::{Command, Hold, LossCause, Outbox, Reply, Terms};
 use crate::quorum::ledger::News;
+use crate::quorum::tally::Tally;
 use crate::quorum::validity::Moment;
-use crate::quorum::vote::{Tally, Unsent};
+use crate::quorum::vote::Unsent;
 use crate::token::Token;
 
 /// What the nodes know an attempt by.

@@ -57,6 +57,7 @@ pub(crate) mod round;
 pub(crate) mod rule;
 #[cfg(feature = "testkit")]
 pub(crate) mod sabotage;
+pub(crate) mod tally;
 pub(crate) mod trust;
 pub(crate) mod validity;
 pub(crate) mod vote;
