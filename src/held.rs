@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::client::Redlock;
 use crate::driver::cell::Cell;
-use crate::error::{ExtendError, ReleaseError, Unacquired};
+use crate::error::{ExtendError, ReleaseError};
 use crate::lease::Lease;
 use crate::lost::Lost;
 use crate::quorum::ballot::FencingToken;
@@ -15,6 +15,7 @@ use crate::quorum::round::Verdict;
 use crate::quorum::tally::Tally;
 use crate::resources::Resources;
 use crate::token::Token;
+use crate::unacquired::Unacquired;
 
 /// A lock that is held, by one guard or by nested ones: it is released with the last of them.
 ///
@@ -98,10 +99,8 @@ impl Held {
             (Err(cause), _) => Err(ExtendError::Lost(cause)),
             (Ok(ended), now) if ended.verdict != Verdict::Won => {
                 let tally = Tally::new(self.cell.engine().names(), ended.votes, ended.quorum);
-                Err(ExtendError::NoQuorum(Unacquired::new(
-                    tally,
-                    now.since(began),
-                )))
+                let how = Unacquired::new(tally, now.since(began));
+                Err(ExtendError::NoQuorum(how.on(&self.resources)))
             }
             (Ok(_), _) => Ok(self.valid_until()),
         }

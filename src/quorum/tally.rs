@@ -62,6 +62,20 @@ impl NodeVote {
     }
 }
 
+/// Its vote, and what went wrong, without the node's name.
+impl fmt::Display for NodeVote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.vote {
+            Some(vote) => vote.fmt(f)?,
+            None => f.write_str("pending")?,
+        }
+        match &self.error {
+            Some(error) => write!(f, " ({})", error.message),
+            None => Ok(()),
+        }
+    }
+}
+
 impl Tally {
     pub(crate) fn new(
         names: &[Arc<str>],
@@ -132,13 +146,7 @@ impl fmt::Display for Tally {
         )?;
         for (place, line) in self.votes.iter().enumerate() {
             f.write_str(if place == 0 { ": " } else { ", " })?;
-            match line.vote {
-                Some(vote) => write!(f, "{} {vote}", line.node)?,
-                None => write!(f, "{} pending", line.node)?,
-            }
-            if let Some(error) = &line.error {
-                write!(f, " ({})", error.message)?;
-            }
+            write!(f, "{} {line}", line.node)?;
         }
         Ok(())
     }
@@ -165,6 +173,15 @@ mod tests {
             tally.to_string(),
             "1 of 3 granted, quorum 2: a:1 granted, b:2 pending, c:3 unsent, not connected \
              (connection refused)"
+        );
+        let lines: Vec<String> = tally.nodes().map(ToString::to_string).collect();
+        assert_eq!(
+            lines,
+            [
+                "granted",
+                "pending",
+                "unsent, not connected (connection refused)"
+            ]
         );
         assert_eq!(
             tally.first_error().map(ToString::to_string).as_deref(),

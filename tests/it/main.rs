@@ -8,6 +8,7 @@ mod contract;
 mod defaults;
 mod doc_lint;
 mod doc_names;
+mod errors;
 mod fencing;
 mod forgetful;
 mod handover;
