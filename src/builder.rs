@@ -9,7 +9,7 @@ use redis::{Client, ConnectionAddr, IntoConnectionInfo};
 use tokio::runtime::Handle;
 
 use crate::client::Redlock;
-use crate::config::Config;
+use crate::config::{Config, MOST_NODES};
 use crate::error::BuildError;
 use crate::node::Node;
 #[cfg(feature = "testkit")]
@@ -23,12 +23,6 @@ use crate::token::Entropy;
 pub(crate) const DEFAULT_TTL: Duration = Duration::from_secs(10);
 pub(crate) const DEFAULT_MAX_TTL: Duration = Duration::from_secs(60);
 pub(crate) const DEFAULT_WAIT: Duration = Duration::from_secs(10);
-pub(crate) const SHORTEST_TTL: Duration = Duration::from_millis(20);
-pub(crate) const MOST_NODES: usize = 31;
-pub(crate) const LONGEST_RESOURCE: usize = 512;
-pub(crate) const MOST_RESOURCES: usize = 64;
-/// Keys of our own stand under this.
-pub(crate) const RESERVED: &str = "redlock-quorum:";
 
 /// Settings of a [`Redlock`] client, and their defaults.
 ///

@@ -6,11 +6,11 @@
 
 use std::time::Duration;
 
-use crate::builder;
 use crate::driver::{engine, turns, watchdog};
 use crate::node::{breaker, gate, reconnect};
 use crate::quorum::trust::amnesia;
 use crate::quorum::{backoff, ballot, ledger, renewal, validity, waiting};
+use crate::{builder, config};
 
 /// How long the nodes keep a lock that nobody extends: [`Builder::ttl`](crate::Builder::ttl).
 pub const TTL: Duration = builder::DEFAULT_TTL;
@@ -19,7 +19,7 @@ pub const TTL: Duration = builder::DEFAULT_TTL;
 pub const MAX_TTL: Duration = builder::DEFAULT_MAX_TTL;
 
 /// The shortest ttl that may be asked for.
-pub const SHORTEST_TTL: Duration = builder::SHORTEST_TTL;
+pub const SHORTEST_TTL: Duration = config::SHORTEST_TTL;
 
 /// For how long an acquisition tries: [`Builder::wait`](crate::Builder::wait).
 pub const WAIT: Duration = builder::DEFAULT_WAIT;
@@ -89,13 +89,13 @@ pub const MAX_UNANSWERED: usize = gate::MAX_UNANSWERED;
 pub const MAX_DEBTS: usize = engine::MAX_DEBTS;
 
 /// How many nodes a client may have.
-pub const MAX_NODES: usize = builder::MOST_NODES;
+pub const MAX_NODES: usize = config::MOST_NODES;
 
 /// How many bytes a resource may have, and how many a prefix.
-pub const MAX_RESOURCE_BYTES: usize = builder::LONGEST_RESOURCE;
+pub const MAX_RESOURCE_BYTES: usize = config::LONGEST_RESOURCE;
 
 /// How many resources one lock may have: [`AcquireAll`](crate::AcquireAll).
-pub const MAX_RESOURCES: usize = builder::MOST_RESOURCES;
+pub const MAX_RESOURCES: usize = config::MOST_RESOURCES;
 
 /// For how long a node that may have lost its data does not vote: `max_ttl` and a hundredth of it,
 /// and 1 s more. See [`RestartGuard`](crate::RestartGuard).

@@ -51,6 +51,7 @@ pub(crate) mod keyspace;
 pub(crate) mod ledger;
 pub(crate) mod loss;
 pub(crate) mod majority;
+pub(crate) mod own_keys;
 pub(crate) mod renewal;
 pub(crate) mod round;
 #[cfg(feature = "testkit")]

@@ -3,6 +3,7 @@
 #![cfg(test)]
 
 mod amnesia;
+mod arrows;
 mod cancellation;
 mod contract;
 mod defaults;

@@ -16,6 +16,7 @@ use tempfile::TempDir;
 use super::flavor::Flavor;
 use super::probe::{self, State};
 use super::supervisor::Supervised;
+use crate::quorum::own_keys::MARKER;
 use crate::quorum::trust::marker;
 use crate::testkit::port;
 
@@ -298,7 +299,7 @@ impl Server {
         let info: String = redis::from_redis_value(self.command(&["INFO", "server"])?)?;
         let run_id = info.lines().find_map(|line| line.strip_prefix("run_id:"));
         let marker = marker::founded(run_id.unwrap_or_default().trim());
-        self.command(&["SET", marker::KEY, &marker, "NX"])
+        self.command(&["SET", MARKER, &marker, "NX"])
     }
 
     fn running(&self) -> io::Result<&Supervised> {
