@@ -10,6 +10,7 @@ use tokio::runtime::Handle;
 
 use crate::client::Redlock;
 use crate::config::{Config, MOST_NODES};
+use crate::driver::engine::Parts;
 use crate::error::BuildError;
 use crate::node::Node;
 #[cfg(feature = "testkit")]
@@ -55,15 +56,6 @@ enum NodeSpec {
     Client(Box<Client>),
     #[cfg(feature = "testkit")]
     Memory(crate::testkit::memory::MemoryLink),
-}
-
-/// Nodes that have not been started, with their names.
-pub(crate) struct Nodes {
-    pub(crate) nodes: Vec<Box<dyn Node>>,
-    pub(crate) names: Arc<[Arc<str>]>,
-    pub(crate) entropy: Entropy,
-    pub(crate) wall_clock: Option<u64>,
-    pub(crate) runtime: Option<Handle>,
 }
 
 impl Default for Builder {
@@ -307,16 +299,13 @@ impl Builder {
             _ => {}
         }
         let entropy = self.entropy.map_or(Entropy::Os, Entropy::seeded);
-        Ok(Redlock::new(
-            config,
-            Nodes {
-                nodes,
-                names: names.into(),
-                entropy,
-                wall_clock: self.wall_clock,
-                runtime: self.runtime,
-            },
-        ))
+        let parts = Parts {
+            nodes,
+            names: names.into(),
+            entropy,
+            wall_clock: self.wall_clock,
+        };
+        Ok(Redlock::new(config, parts, self.runtime))
     }
 }
 

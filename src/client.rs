@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 
-use crate::builder::{Builder, Nodes};
+use crate::builder::Builder;
 use crate::config::Config;
 use crate::driver::cell::Cell;
-use crate::driver::engine::Engine;
+use crate::driver::engine::{Engine, Parts};
 use crate::error::InvalidRequest;
 use crate::node::Link;
 use crate::owner::Owner;
@@ -32,9 +32,11 @@ pub struct Redlock {
 
 struct Inner {
     config: Config,
+    /// What drives it, if the builder was told.
+    runtime: Option<Handle>,
     engine: OnceLock<Arc<Engine>>,
     /// Taken when the engine starts.
-    idle: Mutex<Option<Nodes>>,
+    parts: Mutex<Option<Parts>>,
 }
 
 impl Redlock {
@@ -57,13 +59,13 @@ impl Redlock {
         Builder::default()
     }
 
-    pub(crate) fn new(config: Config, nodes: Nodes) -> Self {
-        let idle = Mutex::new(Some(nodes));
+    pub(crate) fn new(config: Config, parts: Parts, runtime: Option<Handle>) -> Self {
         Self {
             inner: Arc::new(Inner {
                 config,
+                runtime,
                 engine: OnceLock::new(),
-                idle,
+                parts: Mutex::new(Some(parts)),
             }),
         }
     }
@@ -228,27 +230,14 @@ impl Redlock {
         if let Some(engine) = self.inner.engine.get() {
             return Ok(Arc::clone(engine));
         }
-        let mut idle = self
-            .inner
-            .idle
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        let runtime = match idle.as_ref().and_then(|nodes| nodes.runtime.clone()) {
-            Some(runtime) => runtime,
+        let runtime = match &self.inner.runtime {
+            Some(runtime) => runtime.clone(),
             None => Handle::try_current().map_err(|_no_runtime| InvalidRequest::NoRuntime)?,
         };
         let engine = self.inner.engine.get_or_init(|| {
-            let (nodes, names, entropy, wall_clock) = match idle.take() {
-                Some(Nodes {
-                    nodes,
-                    names,
-                    entropy,
-                    wall_clock,
-                    ..
-                }) => (nodes, names, entropy, wall_clock),
-                None => (Vec::new(), Arc::default(), crate::token::Entropy::Os, None),
-            };
-            Engine::start(nodes, names, entropy, wall_clock, runtime)
+            let parts = self.inner.parts.lock();
+            let parts = parts.unwrap_or_else(PoisonError::into_inner).take();
+            Engine::start(parts.unwrap_or_default(), runtime)
         });
         Ok(Arc::clone(engine))
     }

@@ -28,6 +28,16 @@ use crate::token::Entropy;
 /// there, so that a dead node costs a bounded amount of memory.
 pub(crate) const MAX_DEBTS: usize = 1024;
 
+/// What an engine is made of: nodes that have not been started, with their names, and more.
+#[derive(Default)]
+pub(crate) struct Parts {
+    pub(crate) nodes: Vec<Box<dyn Node>>,
+    pub(crate) names: Arc<[Arc<str>]>,
+    pub(crate) entropy: Entropy,
+    /// What the wall clock shows at the start, where a test has said so: microseconds since 1970.
+    pub(crate) wall_clock: Option<u64>,
+}
+
 pub(crate) struct Engine {
     nodes: Box<[Peer]>,
     names: Arc<[Arc<str>]>,
@@ -54,13 +64,13 @@ struct Peer {
 
 impl Engine {
     /// Starts the nodes' drivers and the watchdog on `runtime`.
-    pub(crate) fn start(
-        nodes: Vec<Box<dyn Node>>,
-        names: Arc<[Arc<str>]>,
-        entropy: Entropy,
-        wall_clock: Option<u64>,
-        runtime: Handle,
-    ) -> Arc<Self> {
+    pub(crate) fn start(parts: Parts, runtime: Handle) -> Arc<Self> {
+        let Parts {
+            nodes,
+            names,
+            entropy,
+            wall_clock,
+        } = parts;
         let entropy = Arc::new(entropy);
         let identities = Arc::new(Mutex::new(Identities::new(nodes.len())));
         let founders = Arc::new(Founders::new(nodes.len()));

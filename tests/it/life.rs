@@ -1,11 +1,12 @@
 //! What a client promises, from its first request to its end.
 
 use std::future::IntoFuture;
+use std::sync::Barrier;
 use std::time::Duration;
 
-use redlock_quorum::testkit::memory::Restart;
+use redlock_quorum::testkit::memory::{MemoryServer, Restart};
 use redlock_quorum::{
-    AcquireError, ExtendError, LossCause, Renewal, RestartGuard, Unsent, Vote, Wait,
+    AcquireError, ExtendError, LossCause, Redlock, Renewal, RestartGuard, Unsent, Vote, Wait,
 };
 use tokio::time::Instant;
 
@@ -406,4 +407,25 @@ fn without_a_runtime_there_is_an_error_and_no_panic() {
             redlock_quorum::InvalidRequest::NoRuntime
         ))
     ));
+}
+
+/// Each of them is the first, or waits for the one that is.
+#[test]
+fn threads_without_a_runtime_may_use_a_client_first_at_one_moment() {
+    let runtime = tokio::runtime::Builder::new_multi_thread();
+    let runtime = { runtime }.worker_threads(1).enable_all().build().unwrap();
+    for _ in 0..300 {
+        let builder = Redlock::builder().memory_nodes([MemoryServer::new(1).link()]);
+        let redlock = builder.runtime(runtime.handle().clone()).build().unwrap();
+        let ready = Barrier::new(2);
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    ready.wait();
+                    let look = futures::executor::block_on(redlock.inspect("a"));
+                    assert_eq!(look.problem(), None);
+                });
+            }
+        });
+    }
 }
