@@ -160,7 +160,12 @@ fn provide_crypto() {
 #[cfg(not(feature = "tls-rustls"))]
 const fn provide_crypto() {}
 
-/// The address as it is shown and compared: no user, no password, no database.
+/// The address as it is shown and compared: no user, no password, no database. Hosts have no case,
+/// the paths of sockets do.
 fn address(addr: &ConnectionAddr) -> String {
-    addr.to_string().to_lowercase()
+    if matches!(addr, ConnectionAddr::Unix(_)) {
+        addr.to_string()
+    } else {
+        addr.to_string().to_lowercase()
+    }
 }
