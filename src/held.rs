@@ -10,7 +10,7 @@ use crate::lease::Lease;
 use crate::lost::Lost;
 use crate::quorum::ballot::FencingToken;
 use crate::quorum::bug;
-use crate::quorum::hold::{Hold, LossCause, Removal};
+use crate::quorum::hold::{Hold, LossCause, Report};
 use crate::quorum::round::Verdict;
 use crate::quorum::tally::Tally;
 use crate::resources::Resources;
@@ -159,13 +159,13 @@ pub(crate) async fn removed(
     cell: &Arc<Cell>,
     loss: Option<LossCause>,
 ) -> Result<Released, ReleaseError> {
-    let removal = cell.wait(|cell| {
-        let removal = cell.peek(Hold::removal);
-        (removal.confirmed || removal.timed_out).then_some(removal)
+    let report = cell.wait(|cell| {
+        let report = cell.peek(Hold::report);
+        (report.confirmed || report.timed_out).then_some(report)
     });
-    let Removal {
+    let Report {
         confirmed, deleted, ..
-    } = removal.await;
+    } = report.await;
     if confirmed {
         let already_gone = deleted == 0 || loss.is_some();
         return Ok(Released {

@@ -44,6 +44,7 @@ pub(crate) mod backoff;
 pub(crate) mod ballot;
 pub(crate) mod balloting;
 pub(crate) mod command;
+mod ending;
 pub(crate) mod extending;
 pub(crate) mod hold;
 #[cfg(feature = "testkit")]

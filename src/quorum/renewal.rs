@@ -98,9 +98,10 @@ pub(crate) struct Renewing {
     /// The ttl that renewals ask for.
     ttl: Duration,
     due: Option<Moment>,
+    /// How many have been sent; one that failed and is to be tried again does not count.
     renewed: u32,
-    /// A renewal is in flight.
-    counted: bool,
+    /// One of them is in flight.
+    in_flight: bool,
     failures: u32,
     /// What is left of the randomness that the hold was given.
     jitter: u64,
@@ -113,7 +114,7 @@ impl Renewing {
             ttl,
             due: None,
             renewed: 0,
-            counted: false,
+            in_flight: false,
             failures: 0,
             jitter,
         }
@@ -135,7 +136,7 @@ impl Renewing {
     pub(crate) fn on_confirmed(&mut self, started_at: Moment, ttl: Duration) {
         self.ttl = ttl;
         self.failures = 0;
-        self.counted = false;
+        self.in_flight = false;
         let interval = self.renewal.interval(ttl).filter(|_| self.has_more());
         let tenth = ttl.checked_div(10).unwrap_or_default();
         let latest = validity::valid_until(started_at, ttl).before(tenth);
@@ -154,7 +155,7 @@ impl Renewing {
     /// A renewal has been sent.
     pub(crate) fn on_sent(&mut self) {
         self.renewed = self.renewed.saturating_add(1);
-        self.counted = true;
+        self.in_flight = true;
         self.due = None;
     }
 
@@ -173,7 +174,7 @@ impl Renewing {
         // Retries are part of the renewal that failed, and not counted as more of them.
         self.renewed = self
             .renewed
-            .saturating_sub(u32::from(std::mem::take(&mut self.counted)));
+            .saturating_sub(u32::from(std::mem::take(&mut self.in_flight)));
         let pause = FIRST_RETRY.saturating_mul(doublings).min(longest);
         self.due = self.has_more().then(|| now.after(pause));
     }
