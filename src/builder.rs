@@ -2,8 +2,6 @@
 
 mod environment;
 mod nodes;
-#[cfg(test)]
-mod tests;
 
 use std::fmt;
 use std::time::Duration;
@@ -226,3 +224,6 @@ impl fmt::Debug for Builder {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;
