@@ -140,6 +140,34 @@ impl Redlock {
         Owner::new(self.clone())
     }
 
+    /// Waits until a quorum of nodes votes, at most for `limit`, and tells whether one does: for a
+    /// service that wants to know at its start, or is asked whether it is ready.
+    ///
+    /// Nothing needs it. If no request was polled yet, it is what makes the client connect. Nodes in
+    /// quarantine do not vote. After [`close`](Self::close), and where no runtime drives the client,
+    /// the answer is no. Which nodes are missing, and why, is told by [`inspect`](Self::inspect) and
+    /// by events ([`telemetry`](crate::telemetry)).
+    ///
+    /// # Cancel safety
+    ///
+    /// It can be dropped at any time. The client goes on connecting.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(redlock: redlock_quorum::Redlock) {
+    /// if !redlock.ready(std::time::Duration::from_secs(5)).await {
+    ///     eprintln!("too few nodes: {}", redlock.inspect("invoices").await);
+    /// }
+    /// # }
+    /// ```
+    pub async fn ready(&self, limit: Duration) -> bool {
+        let Ok(engine) = self.engine() else {
+            return false;
+        };
+        engine.connected(engine.clock().now().after(limit)).await
+    }
+
     /// Ends the client and all its clones: the last line of `main`. Also the way to be sure that the
     /// releases of dropped guards have reached the nodes.
     ///
@@ -149,8 +177,8 @@ impl Redlock {
     ///
     /// # Cancel safety
     ///
-    /// If dropped, the client is closed all the same, and what is owed is paid as long as the
-    /// runtime lives.
+    /// If dropped after its first poll, the client is closed all the same, and what is owed is paid as
+    /// long as the runtime lives. If it was never polled, nothing is closed.
     ///
     /// # Examples
     ///

@@ -67,6 +67,7 @@ fn a_client_is_built_without_nodes_or_a_runtime() -> Result<(), BuildError> {
         .build()?;
     let _from_env: fn() -> Builder = Builder::from_env;
     let _guards = [RestartGuard::Strict, RestartGuard::Off];
+    let _ready = redlock.ready(Duration::from_secs(1));
     drop(redlock.clone());
     Ok(())
 }

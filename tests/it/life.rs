@@ -341,6 +341,19 @@ async fn close_ends_requests_and_releases_what_is_held() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_dropped_close_closes_all_the_same() {
+    let world = World::new(3);
+    let redlock = world.client();
+    let guard = redlock.acquire("a").await.unwrap();
+    let close = redlock.clone().close(Duration::from_secs(5));
+    assert!(tokio::time::timeout(ms(1), close).await.is_err());
+    assert_eq!(guard.loss(), Some(LossCause::Closed));
+    let error = redlock.try_acquire("b").await.unwrap_err();
+    assert!(matches!(error, AcquireError::Closed), "{error}");
+    world.is_soon_empty("what is owed is paid").await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn close_lists_what_a_lost_node_is_owed() {
     let world = World::new(3);
     let redlock = world.client();

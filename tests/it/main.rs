@@ -16,6 +16,7 @@ mod handover;
 mod inspect;
 mod life;
 mod owner;
+mod ready;
 mod renewal;
 mod sets;
 mod text;
