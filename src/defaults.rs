@@ -33,18 +33,19 @@ pub const SHORTEST_RECONNECT: Duration = reconnect::RECONNECT.0;
 /// The longest pause before a node is connected again.
 pub const LONGEST_RECONNECT: Duration = reconnect::RECONNECT.1;
 
-/// The longest pause, up to which a random one grows, of those who have collided, of those who wait
-/// at nodes that do not tell, and of sets that are told of the wrong keys.
+/// The bound up to which random pauses grow: after contenders have split the votes, where too few
+/// nodes tell of releases, and where a set of resources is told of keys that are not in its way.
 pub const LONGEST_BACKOFF: Duration = backoff::LONGEST;
 
-/// Whoever waits tries so often without any news, give or take a quarter.
+/// After this time, give or take a quarter, a waiter tries again without any news.
 pub const POLL_FLOOR: Duration = waiting::POLL_FLOOR;
 
-/// After so many grants of a resource in a row to one client others get a moment for theirs.
+/// How many times in a row one client is granted a resource before it keeps off for a moment, so that
+/// other clients get their turn.
 pub const ROW: u32 = turns::ROW;
 
-/// A row doubles with every such moment that nobody used, up to this; further where it is over sooner
-/// than twenty of them.
+/// Each such moment that nobody used doubles the row, up to this; and beyond, where a row takes less
+/// time than twenty such moments.
 pub const LONGEST_ROW: u32 = turns::LONGEST_ROW;
 
 /// Without any reply for this long while commands are out, a node gets releases only.
@@ -70,22 +71,22 @@ pub const RENEWAL_TICK: Duration = renewal::TICK;
 /// The pause before a renewal without a quorum is tried again; it doubles up to a tenth of the ttl.
 pub const RENEWAL_RETRY: Duration = renewal::FIRST_RETRY;
 
-/// How long after a missing marker a node is looked at again, and how often its marker is read
-/// while there are locks.
+/// How often a node's marker is read while there are locks, and after how long a missing one is
+/// looked for again.
 pub const MARKER_LOOK: Duration = amnesia::LOOK;
 
 /// How often the clock is looked at while there are locks.
 pub const CLOCK_LOOK: Duration = watchdog::LOOK;
 
-/// For so long a node remembers the largest ballot of a fenced resource after its last use, or for
-/// four times [`Builder::max_ttl`](crate::Builder::max_ttl) if that is longer.
+/// How long a node remembers the largest ballot of a fenced resource after its last use; four times
+/// [`Builder::max_ttl`](crate::Builder::max_ttl) if that is longer.
 pub const SHORTEST_FENCE_TTL: Duration = ballot::SHORTEST_MEMORY;
 
-/// So many commands may wait for one node's answer; beyond it only releases are sent there.
+/// How many commands may wait for one node's answer; beyond it only releases are sent there.
 pub const MAX_UNANSWERED: usize = gate::MAX_UNANSWERED;
 
-/// So many locks may owe a release to a node that cannot be reached; beyond it no acquires are
-/// sent there.
+/// How many locks may owe a release to a node that cannot be reached; beyond it no acquires are sent
+/// there.
 pub const MAX_DEBTS: usize = engine::MAX_DEBTS;
 
 /// How many nodes a client may have.

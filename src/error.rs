@@ -1,4 +1,4 @@
-//! One error a kind of call.
+//! One type of error for each kind of call.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -26,8 +26,9 @@ impl Renewal {
         Self::of(Every::Third)
     }
 
-    /// So often. It must be less than the ttl; a third of it or less lets renewals fail. The last
-    /// tenth of validity is not waited for, also after an extension by hand to a shorter ttl.
+    /// At this interval, which must be shorter than the ttl. At a third of the ttl or less, one may
+    /// fail and the lock lasts all the same. Whatever the interval, a renewal comes before validity has
+    /// less than a tenth of the ttl left: also after an extension by hand to a shorter ttl.
     pub const fn every(interval: Duration) -> Self {
         Self::of(Every::Fixed(interval))
     }
@@ -44,7 +45,7 @@ impl Renewal {
         self
     }
 
-    /// Renews so often and no more: then the lock expires.
+    /// At most so many renewals: then the lock expires. One that is tried again counts once.
     pub const fn max_renewals(mut self, count: u32) -> Self {
         self.max_renewals = Some(count);
         self
