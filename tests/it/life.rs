@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use redlock_quorum::testkit::memory::{MemoryServer, Restart};
 use redlock_quorum::{
-    AcquireError, ExtendError, LossCause, Redlock, Renewal, RestartGuard, Unsent, Vote, Wait,
+    AcquireError, ExtendError, LossCause, Redlock, RestartGuard, Unsent, Vote, Wait,
 };
 use tokio::time::Instant;
 
-use crate::world::{ONE_WAY, World, ms, soon, warm};
+use crate::world::{ONE_WAY, World, ms, soon, unrenewed, warm};
 
 pub(crate) fn now() -> Instant {
     #[expect(clippy::disallowed_methods, reason = "tests read the paused clock")]
@@ -161,12 +161,7 @@ async fn a_waiter_gets_the_lock_when_it_is_free() {
 async fn law_5_loss_is_on_time_without_any_reply() {
     let world = World::new(3);
     let redlock = world.client();
-    let guard = redlock
-        .acquire("a")
-        .ttl(ms(1000))
-        .renewal(Renewal::off())
-        .await
-        .unwrap();
+    let guard = unrenewed(redlock.acquire("a"), ms(1000)).await;
     let until = guard.valid_until();
     for link in &world.links {
         link.partition(true);
@@ -204,12 +199,7 @@ async fn law_5_every_watcher_is_told_and_told_again() {
 async fn an_extension_moves_the_loss() {
     let world = World::new(3);
     let redlock = world.client();
-    let guard = redlock
-        .acquire("a")
-        .ttl(ms(1000))
-        .renewal(Renewal::off())
-        .await
-        .unwrap();
+    let guard = unrenewed(redlock.acquire("a"), ms(1000)).await;
     let lost = tokio::spawn(guard.lost());
     tokio::time::sleep(ms(600)).await;
     let before = now();
@@ -230,12 +220,7 @@ async fn an_extension_moves_the_loss() {
 async fn an_extension_without_a_quorum_leaves_the_lock_as_it_was() {
     let world = World::new(3);
     let redlock = world.client();
-    let guard = redlock
-        .acquire("a")
-        .ttl(ms(5000))
-        .renewal(Renewal::off())
-        .await
-        .unwrap();
+    let guard = unrenewed(redlock.acquire("a"), ms(5000)).await;
     let until = guard.valid_until();
     for link in &world.links[..2] {
         link.partition(true);
@@ -254,12 +239,7 @@ async fn an_extension_without_a_quorum_leaves_the_lock_as_it_was() {
 async fn keys_that_are_gone_are_a_loss_at_the_next_extension() {
     let world = World::new(3);
     let redlock = world.client();
-    let guard = redlock
-        .acquire("a")
-        .ttl(ms(10_000))
-        .renewal(Renewal::off())
-        .await
-        .unwrap();
+    let guard = unrenewed(redlock.acquire("a"), ms(10_000)).await;
     soon("all three have it", || guard.tally().granted() == 3).await;
     for server in &world.servers[..2] {
         server.flush();
