@@ -11,7 +11,6 @@ use crate::config::Config;
 use crate::driver::cell::Cell;
 use crate::driver::engine::{Engine, Parts};
 use crate::error::InvalidRequest;
-use crate::node::Link;
 use crate::owner::Owner;
 use crate::quorum::hold::LossCause;
 use crate::request::{Acquire, Wait};
@@ -199,13 +198,7 @@ impl Redlock {
         }
         let limit = engine.sleep_until(engine.clock().now().after(limit));
         let paid = engine.wait(|| {
-            let connected = |node| {
-                let link = engine.standing(node).link;
-                matches!(
-                    link,
-                    Link::Up | Link::Quarantined { .. } | Link::ReleasesOnly(_)
-                )
-            };
+            let connected = |node| engine.link(node).is_connected();
             let living = engine.living();
             for cell in &living {
                 // An attempt that began while the client was being closed.

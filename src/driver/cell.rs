@@ -241,12 +241,10 @@ impl Cell {
                         .finished
                         .map(|through| (node, News::Finished(through))),
                 );
-                match standing.link {
-                    Link::Up | Link::Quarantined { .. } | Link::ReleasesOnly(_) => {
-                        missed.push((node, News::Up));
-                    }
-                    Link::Down(Unsent::Closed) => missed.push((node, News::Gone)),
-                    Link::Connecting | Link::Down(_) => {}
+                if standing.link.is_connected() {
+                    missed.push((node, News::Up));
+                } else if standing.link == Link::Down(Unsent::Closed) {
+                    missed.push((node, News::Gone));
                 }
             } else if told && !needs {
                 state.told &= !(1 << node);
