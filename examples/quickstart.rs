@@ -129,10 +129,7 @@ async fn show(guard: &Guard) {
         tally.quorum()
     );
     for line in tally.nodes() {
-        let vote = line
-            .vote()
-            .map_or_else(|| "pending".to_owned(), |vote| vote.to_string());
-        println!("    {:<24} {vote}", line.node());
+        println!("    {:<24} {line}", line.node());
     }
 }
 

@@ -1,34 +1,26 @@
 //! `Builder` -> `Config`: every setting is checked here, once.
 
-use std::collections::BTreeSet;
+mod environment;
+mod nodes;
+
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
-use redis::{Client, ConnectionAddr, IntoConnectionInfo};
+use redis::Client;
 use tokio::runtime::Handle;
 
+use self::nodes::{Make, NodeSpec};
 use crate::client::Redlock;
 use crate::config::Config;
+use crate::driver::engine::Parts;
 use crate::error::BuildError;
-use crate::node::Node;
-#[cfg(feature = "testkit")]
-use crate::node::memory::MemoryNode;
-use crate::node::redis::RedisNode;
-use crate::node::redis::marker::Marking;
-use crate::quorum::trust::amnesia::{Guarding, RestartGuard, quarantine};
+use crate::quorum::trust::amnesia::RestartGuard;
 use crate::request::Wait;
 use crate::token::Entropy;
 
 pub(crate) const DEFAULT_TTL: Duration = Duration::from_secs(10);
 pub(crate) const DEFAULT_MAX_TTL: Duration = Duration::from_secs(60);
 pub(crate) const DEFAULT_WAIT: Duration = Duration::from_secs(10);
-pub(crate) const SHORTEST_TTL: Duration = Duration::from_millis(20);
-pub(crate) const MOST_NODES: usize = 31;
-pub(crate) const LONGEST_RESOURCE: usize = 512;
-pub(crate) const MOST_RESOURCES: usize = 64;
-/// Keys of our own stand under this.
-pub(crate) const RESERVED: &str = "redlock-quorum:";
 
 /// Settings of a [`Redlock`] client, and their defaults.
 ///
@@ -55,23 +47,6 @@ pub struct Builder {
     problem: Option<BuildError>,
 }
 
-#[derive(Clone)]
-enum NodeSpec {
-    Url(String),
-    Client(Box<Client>),
-    #[cfg(feature = "testkit")]
-    Memory(crate::testkit::memory::MemoryLink),
-}
-
-/// Nodes that have not been started, with their names.
-pub(crate) struct Nodes {
-    pub(crate) nodes: Vec<Box<dyn Node>>,
-    pub(crate) names: Arc<[Arc<str>]>,
-    pub(crate) entropy: Entropy,
-    pub(crate) wall_clock: Option<u64>,
-    pub(crate) runtime: Option<Handle>,
-}
-
 impl Default for Builder {
     fn default() -> Self {
         Self {
@@ -93,70 +68,6 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// Settings from the environment; what is not set keeps its default.
-    ///
-    /// `REDLOCK_NODES` (URLs, separated by commas), `REDLOCK_TTL`, `REDLOCK_MAX_TTL`,
-    /// `REDLOCK_WAIT`, `REDLOCK_ROUND_TIMEOUT` (durations such as `250ms` or `10s`),
-    /// `REDLOCK_PREFIX`, `REDLOCK_FENCED` (`true` or `false`) and `REDLOCK_RESTART_GUARD`
-    /// (`observed`, `strict` or `off`). What cannot be read is reported by [`build`](Self::build).
-    pub fn from_env() -> Self {
-        Self::from_vars(|name| std::env::var(name).ok())
-    }
-
-    fn from_vars(var: impl Fn(&'static str) -> Option<String>) -> Self {
-        let mut builder = Self::default();
-        if let Some(nodes) = var("REDLOCK_NODES") {
-            builder = builder.nodes(
-                nodes
-                    .split(',')
-                    .map(str::trim)
-                    .filter(|url| !url.is_empty()),
-            );
-        }
-        if let Some(prefix) = var("REDLOCK_PREFIX") {
-            builder = builder.prefix(prefix);
-        }
-        let mut problem = None;
-        let mut duration = |name: &'static str| {
-            let text = var(name)?;
-            humantime::parse_duration(text.trim())
-                .map_err(|error| {
-                    let problem_now = BuildError::InvalidSetting {
-                        setting: name,
-                        problem: format!("cannot be read: {error}"),
-                    };
-                    problem.get_or_insert(problem_now);
-                })
-                .ok()
-        };
-        if let Some(ttl) = duration("REDLOCK_TTL") {
-            builder = builder.ttl(ttl);
-        }
-        if let Some(max_ttl) = duration("REDLOCK_MAX_TTL") {
-            builder = builder.max_ttl(max_ttl);
-        }
-        if let Some(wait) = duration("REDLOCK_WAIT") {
-            builder = builder.wait(wait);
-        }
-        if let Some(timeout) = duration("REDLOCK_ROUND_TIMEOUT") {
-            builder = builder.round_timeout(timeout);
-        }
-        match var("REDLOCK_FENCED").as_deref().map(str::trim) {
-            None => {}
-            Some("true" | "1") => builder = builder.fenced(true),
-            Some("false" | "0" | "") => builder = builder.fenced(false),
-            Some(_) => {
-                problem.get_or_insert_with(|| BuildError::InvalidSetting {
-                    setting: "REDLOCK_FENCED",
-                    problem: "is neither true nor false".into(),
-                });
-            }
-        }
-        builder = builder.guarded_by(var("REDLOCK_RESTART_GUARD"), &mut problem);
-        builder.problem = problem;
-        builder
-    }
-
     /// Adds independent masters by URL: `redis://`, `rediss://` (feature `tls-rustls`; rustls needs a
     /// crypto provider, see [`docs::operations`](crate::docs::operations)) or `unix://`, with user,
     /// password and database as they need.
@@ -214,6 +125,23 @@ impl Builder {
         self
     }
 
+    /// Whether nodes that may have forgotten locks are kept from voting. Default
+    /// [`RestartGuard::Observed`].
+    pub const fn restart_guard(mut self, guard: RestartGuard) -> Self {
+        self.restart_guard = guard;
+        self
+    }
+
+    /// Says of a node that it never loses what it has acknowledged (`appendonly yes`, `appendfsync
+    /// always`, and a disk that keeps its word): it votes at once after a restart, too.
+    ///
+    /// The node is found in the list by its address, wherever it was given; if it is not there, it is
+    /// added at the end.
+    pub fn persistent_node(mut self, url: impl Into<String>) -> Self {
+        self.persistent.push(url.into());
+        self
+    }
+
     /// The runtime that drives the client. Default: the one in which its first request is polled.
     pub fn runtime(mut self, handle: Handle) -> Self {
         self.runtime = Some(handle);
@@ -267,81 +195,21 @@ impl Builder {
             fenced: self.fenced,
         };
         config.check()?;
-        let finish_after = config.round_timeout(config.ttl);
-        let mut nodes: Vec<Box<dyn Node>> = Vec::new();
-        let mut names: Vec<Arc<str>> = Vec::new();
-        let mut seen = BTreeSet::new();
-        let count = self.nodes.len();
-        let guarding = |name: &str| Guarding {
-            policy: self.restart_guard,
-            quarantine: quarantine(config.max_ttl),
-            persistent: persistent.contains(name),
+        let make = Make {
+            config: &config,
+            count: self.nodes.len(),
+            restart_guard: self.restart_guard,
+            persistent,
         };
-        for (place, spec) in self.nodes.into_iter().enumerate() {
-            let invalid = |error: redis::RedisError| BuildError::InvalidUrl {
-                place,
-                reason: error.to_string(),
-            };
-            let info = match spec {
-                NodeSpec::Url(url) => url.into_connection_info().map_err(invalid)?,
-                NodeSpec::Client(client) => client.get_connection_info().clone(),
-                #[cfg(feature = "testkit")]
-                NodeSpec::Memory(link) => {
-                    let name = format!("memory:{place}");
-                    nodes.push(Box::new(MemoryNode::new(&link, guarding(&name))));
-                    names.push(name.into());
-                    continue;
-                }
-            };
-            if matches!(info.addr(), ConnectionAddr::TcpTls { .. }) {
-                provide_crypto();
-            }
-            let name: Arc<str> = address(info.addr()).into();
-            if !seen.insert(Arc::clone(&name)) {
-                let node = name.to_string();
-                return Err(BuildError::DuplicateAddress { node });
-            }
-            let marking = Marking::new(guarding(&name), &config.prefix, count, config.max_ttl);
-            let node =
-                RedisNode::new(Arc::clone(&name), &info, finish_after, marking).map_err(invalid)?;
-            nodes.push(Box::new(node));
-            names.push(name);
-        }
-        match nodes.len() {
-            0 => return Err(BuildError::NoNodes),
-            count if count > MOST_NODES => return Err(BuildError::TooManyNodes { count }),
-            _ => {}
-        }
-        let entropy = self.entropy.map_or(Entropy::Os, Entropy::seeded);
-        Ok(Redlock::new(
-            config,
-            Nodes {
-                nodes,
-                names: names.into(),
-                entropy,
-                wall_clock: self.wall_clock,
-                runtime: self.runtime,
-            },
-        ))
+        let (nodes, names) = make.all(self.nodes)?;
+        let parts = Parts {
+            nodes,
+            names: names.into(),
+            entropy: self.entropy.map_or(Entropy::Os, Entropy::seeded),
+            wall_clock: self.wall_clock,
+        };
+        Ok(Redlock::new(config, parts, self.runtime))
     }
-}
-
-/// rustls panics at its first connection unless the process has chosen a crypto provider. One that
-/// has been chosen is left alone.
-#[cfg(feature = "tls-rustls")]
-fn provide_crypto() {
-    if rustls::crypto::CryptoProvider::get_default().is_none() {
-        // An error means that somebody else was first, which is as good.
-        drop(rustls::crypto::ring::default_provider().install_default());
-    }
-}
-
-#[cfg(not(feature = "tls-rustls"))]
-const fn provide_crypto() {}
-
-/// The address as it is shown and compared: no user, no password, no database.
-fn address(addr: &ConnectionAddr) -> String {
-    addr.to_string().to_lowercase()
 }
 
 impl fmt::Debug for Builder {
@@ -357,6 +225,5 @@ impl fmt::Debug for Builder {
     }
 }
 
-mod guarding;
 #[cfg(test)]
 mod tests;

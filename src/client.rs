@@ -6,12 +6,11 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 
-use crate::builder::{Builder, Nodes};
+use crate::builder::Builder;
 use crate::config::Config;
 use crate::driver::cell::Cell;
-use crate::driver::engine::Engine;
+use crate::driver::engine::{Engine, Parts};
 use crate::error::InvalidRequest;
-use crate::node::Link;
 use crate::owner::Owner;
 use crate::quorum::hold::LossCause;
 use crate::request::{Acquire, Wait};
@@ -32,9 +31,11 @@ pub struct Redlock {
 
 struct Inner {
     config: Config,
+    /// What drives it, if the builder was told.
+    runtime: Option<Handle>,
     engine: OnceLock<Arc<Engine>>,
     /// Taken when the engine starts.
-    idle: Mutex<Option<Nodes>>,
+    parts: Mutex<Option<Parts>>,
 }
 
 impl Redlock {
@@ -57,13 +58,13 @@ impl Redlock {
         Builder::default()
     }
 
-    pub(crate) fn new(config: Config, nodes: Nodes) -> Self {
-        let idle = Mutex::new(Some(nodes));
+    pub(crate) fn new(config: Config, parts: Parts, runtime: Option<Handle>) -> Self {
         Self {
             inner: Arc::new(Inner {
                 config,
+                runtime,
                 engine: OnceLock::new(),
-                idle,
+                parts: Mutex::new(Some(parts)),
             }),
         }
     }
@@ -138,6 +139,34 @@ impl Redlock {
         Owner::new(self.clone())
     }
 
+    /// Waits until a quorum of nodes votes, at most for `limit`, and tells whether one does: for a
+    /// service that wants to know at its start, or is asked whether it is ready.
+    ///
+    /// Nothing needs it. If no request was polled yet, it is what makes the client connect. Nodes in
+    /// quarantine do not vote. After [`close`](Self::close), and where no runtime drives the client,
+    /// the answer is no. Which nodes are missing, and why, is told by [`inspect`](Self::inspect) and
+    /// by events ([`telemetry`](crate::telemetry)).
+    ///
+    /// # Cancel safety
+    ///
+    /// It can be dropped at any time. The client goes on connecting.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(redlock: redlock_quorum::Redlock) {
+    /// if !redlock.ready(std::time::Duration::from_secs(5)).await {
+    ///     eprintln!("too few nodes: {}", redlock.inspect("invoices").await);
+    /// }
+    /// # }
+    /// ```
+    pub async fn ready(&self, limit: Duration) -> bool {
+        let Ok(engine) = self.engine() else {
+            return false;
+        };
+        engine.connected(engine.clock().now().after(limit)).await
+    }
+
     /// Ends the client and all its clones: the last line of `main`. Also the way to be sure that the
     /// releases of dropped guards have reached the nodes.
     ///
@@ -147,8 +176,8 @@ impl Redlock {
     ///
     /// # Cancel safety
     ///
-    /// If dropped, the client is closed all the same, and what is owed is paid as long as the
-    /// runtime lives.
+    /// If dropped after its first poll, the client is closed all the same, and what is owed is paid as
+    /// long as the runtime lives. If it was never polled, nothing is closed.
     ///
     /// # Examples
     ///
@@ -169,13 +198,7 @@ impl Redlock {
         }
         let limit = engine.sleep_until(engine.clock().now().after(limit));
         let paid = engine.wait(|| {
-            let connected = |node| {
-                let link = engine.standing(node).link;
-                matches!(
-                    link,
-                    Link::Up | Link::Quarantined { .. } | Link::ReleasesOnly(_)
-                )
-            };
+            let connected = |node| engine.link(node).is_connected();
             let living = engine.living();
             for cell in &living {
                 // An attempt that began while the client was being closed.
@@ -228,27 +251,14 @@ impl Redlock {
         if let Some(engine) = self.inner.engine.get() {
             return Ok(Arc::clone(engine));
         }
-        let mut idle = self
-            .inner
-            .idle
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        let runtime = match idle.as_ref().and_then(|nodes| nodes.runtime.clone()) {
-            Some(runtime) => runtime,
+        let runtime = match &self.inner.runtime {
+            Some(runtime) => runtime.clone(),
             None => Handle::try_current().map_err(|_no_runtime| InvalidRequest::NoRuntime)?,
         };
         let engine = self.inner.engine.get_or_init(|| {
-            let (nodes, names, entropy, wall_clock) = match idle.take() {
-                Some(Nodes {
-                    nodes,
-                    names,
-                    entropy,
-                    wall_clock,
-                    ..
-                }) => (nodes, names, entropy, wall_clock),
-                None => (Vec::new(), Arc::default(), crate::token::Entropy::Os, None),
-            };
-            Engine::start(nodes, names, entropy, wall_clock, runtime)
+            let parts = self.inner.parts.lock();
+            let parts = parts.unwrap_or_else(PoisonError::into_inner).take();
+            Engine::start(parts.unwrap_or_default(), runtime)
         });
         Ok(Arc::clone(engine))
     }

@@ -2,15 +2,21 @@
 
 use std::time::Duration;
 
-use crate::builder::{LONGEST_RESOURCE, MOST_RESOURCES, RESERVED, SHORTEST_TTL};
 use crate::driver::engine::Engine;
 use crate::error::{BuildError, InvalidRequest};
 use crate::quorum::ballot::Ballot;
 use crate::quorum::hold::Terms;
+use crate::quorum::own_keys::RESERVED;
 use crate::quorum::renewal::Renewal;
 use crate::quorum::validity;
 use crate::request::Wait;
 use crate::resources::Resources;
+
+pub(crate) const SHORTEST_TTL: Duration = Duration::from_millis(20);
+pub(crate) const MOST_NODES: usize = 31;
+/// In bytes, as is the prefix.
+pub(crate) const LONGEST_RESOURCE: usize = 512;
+pub(crate) const MOST_RESOURCES: usize = 64;
 
 /// Settings that have been checked.
 #[derive(Debug)]

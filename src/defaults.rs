@@ -6,11 +6,11 @@
 
 use std::time::Duration;
 
-use crate::builder;
 use crate::driver::{engine, turns, watchdog};
 use crate::node::{breaker, gate, reconnect};
 use crate::quorum::trust::amnesia;
 use crate::quorum::{backoff, ballot, ledger, renewal, validity, waiting};
+use crate::{builder, config};
 
 /// How long the nodes keep a lock that nobody extends: [`Builder::ttl`](crate::Builder::ttl).
 pub const TTL: Duration = builder::DEFAULT_TTL;
@@ -19,7 +19,7 @@ pub const TTL: Duration = builder::DEFAULT_TTL;
 pub const MAX_TTL: Duration = builder::DEFAULT_MAX_TTL;
 
 /// The shortest ttl that may be asked for.
-pub const SHORTEST_TTL: Duration = builder::SHORTEST_TTL;
+pub const SHORTEST_TTL: Duration = config::SHORTEST_TTL;
 
 /// For how long an acquisition tries: [`Builder::wait`](crate::Builder::wait).
 pub const WAIT: Duration = builder::DEFAULT_WAIT;
@@ -33,18 +33,19 @@ pub const SHORTEST_RECONNECT: Duration = reconnect::RECONNECT.0;
 /// The longest pause before a node is connected again.
 pub const LONGEST_RECONNECT: Duration = reconnect::RECONNECT.1;
 
-/// The longest pause, up to which a random one grows, of those who have collided, of those who wait
-/// at nodes that do not tell, and of sets that are told of the wrong keys.
+/// The bound up to which random pauses grow: after contenders have split the votes, where too few
+/// nodes tell of releases, and where a set of resources is told of keys that are not in its way.
 pub const LONGEST_BACKOFF: Duration = backoff::LONGEST;
 
-/// Whoever waits tries so often without any news, give or take a quarter.
+/// After this time, give or take a quarter, a waiter tries again without any news.
 pub const POLL_FLOOR: Duration = waiting::POLL_FLOOR;
 
-/// After so many grants of a resource in a row to one client others get a moment for theirs.
+/// How many times in a row one client is granted a resource before it keeps off for a moment, so that
+/// other clients get their turn.
 pub const ROW: u32 = turns::ROW;
 
-/// A row doubles with every such moment that nobody used, up to this; further where it is over sooner
-/// than twenty of them.
+/// Each such moment that nobody used doubles the row, up to this; and beyond, where a row takes less
+/// time than twenty such moments.
 pub const LONGEST_ROW: u32 = turns::LONGEST_ROW;
 
 /// Without any reply for this long while commands are out, a node gets releases only.
@@ -70,32 +71,32 @@ pub const RENEWAL_TICK: Duration = renewal::TICK;
 /// The pause before a renewal without a quorum is tried again; it doubles up to a tenth of the ttl.
 pub const RENEWAL_RETRY: Duration = renewal::FIRST_RETRY;
 
-/// How long after a missing marker a node is looked at again, and how often its marker is read
-/// while there are locks.
+/// How often a node's marker is read while there are locks, and after how long a missing one is
+/// looked for again.
 pub const MARKER_LOOK: Duration = amnesia::LOOK;
 
 /// How often the clock is looked at while there are locks.
 pub const CLOCK_LOOK: Duration = watchdog::LOOK;
 
-/// For so long a node remembers the largest ballot of a fenced resource after its last use, or for
-/// four times [`Builder::max_ttl`](crate::Builder::max_ttl) if that is longer.
+/// How long a node remembers the largest ballot of a fenced resource after its last use; four times
+/// [`Builder::max_ttl`](crate::Builder::max_ttl) if that is longer.
 pub const SHORTEST_FENCE_TTL: Duration = ballot::SHORTEST_MEMORY;
 
-/// So many commands may wait for one node's answer; beyond it only releases are sent there.
+/// How many commands may wait for one node's answer; beyond it only releases are sent there.
 pub const MAX_UNANSWERED: usize = gate::MAX_UNANSWERED;
 
-/// So many locks may owe a release to a node that cannot be reached; beyond it no acquires are
-/// sent there.
+/// How many locks may owe a release to a node that cannot be reached; beyond it no acquires are sent
+/// there.
 pub const MAX_DEBTS: usize = engine::MAX_DEBTS;
 
 /// How many nodes a client may have.
-pub const MAX_NODES: usize = builder::MOST_NODES;
+pub const MAX_NODES: usize = config::MOST_NODES;
 
 /// How many bytes a resource may have, and how many a prefix.
-pub const MAX_RESOURCE_BYTES: usize = builder::LONGEST_RESOURCE;
+pub const MAX_RESOURCE_BYTES: usize = config::LONGEST_RESOURCE;
 
 /// How many resources one lock may have: [`AcquireAll`](crate::AcquireAll).
-pub const MAX_RESOURCES: usize = builder::MOST_RESOURCES;
+pub const MAX_RESOURCES: usize = config::MOST_RESOURCES;
 
 /// For how long a node that may have lost its data does not vote: `max_ttl` and a hundredth of it,
 /// and 1 s more. See [`RestartGuard`](crate::RestartGuard).

@@ -1,11 +1,13 @@
-//! One error a kind of call.
+//! One type of error for each kind of call.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::lease::Lease;
 use crate::quorum::hold::LossCause;
-use crate::quorum::vote::{NodeError, Tally};
+use crate::quorum::tally::Tally;
+use crate::resources::Resources;
+use crate::unacquired::Unacquired;
 
 /// Why a client could not be built.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -111,34 +113,6 @@ pub enum InvalidRequest {
     NoRandomness,
 }
 
-/// An acquisition that did not succeed: how the last round ended, and how long was waited.
-#[derive(Clone, Debug)]
-pub struct Unacquired(Arc<(Tally, Duration)>);
-
-impl Unacquired {
-    pub(crate) fn new(tally: Tally, waited: Duration) -> Self {
-        Self(Arc::new((tally, waited)))
-    }
-
-    /// The votes of the last round.
-    #[must_use]
-    pub fn tally(&self) -> &Tally {
-        &self.0.0
-    }
-
-    /// How long the request lasted, from its first poll.
-    #[must_use]
-    pub fn waited(&self) -> Duration {
-        self.0.1
-    }
-
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.tally()
-            .first_error()
-            .map(|error: &NodeError| error as _)
-    }
-}
-
 /// Why a lock was not acquired.
 ///
 /// In every case the client releases what was, or may have been, granted, and goes on until no lock
@@ -184,6 +158,16 @@ impl AcquireError {
         self.unacquired().map(Unacquired::tally)
     }
 
+    /// The same, of a lock on these resources.
+    pub(crate) fn on(self, resources: &Resources) -> Self {
+        match self {
+            Self::Contended(how) => Self::Contended(how.on(resources)),
+            Self::NoQuorum(how) => Self::NoQuorum(how.on(resources)),
+            Self::TooLate(how) => Self::TooLate(how.on(resources)),
+            Self::InvalidRequest(_) | Self::Lost(_) | Self::Closed => self,
+        }
+    }
+
     const fn unacquired(&self) -> Option<&Unacquired> {
         match self {
             Self::Contended(how) | Self::NoQuorum(how) | Self::TooLate(how) => Some(how),
@@ -194,23 +178,25 @@ impl AcquireError {
 
 impl std::fmt::Display for AcquireError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let what = match self {
-            Self::Contended(_) => "the lock is held by somebody else",
-            Self::NoQuorum(_) => "too few nodes answered",
-            Self::TooLate(_) => "a quorum answered too late",
-            Self::InvalidRequest(problem) => return write!(f, "invalid request: {problem}"),
-            Self::Lost(cause) => return write!(f, "the owner's lock is lost: {cause}"),
-            Self::Closed => return f.write_str("the client is closed"),
-        };
-        f.write_str(what)?;
-        self.unacquired().map_or(Ok(()), |how| {
-            write!(
-                f,
-                " (waited {} ms; {})",
-                how.waited().as_millis(),
-                how.tally()
-            )
-        })
+        match self {
+            Self::Contended(how) => {
+                write!(f, "{} is held by somebody else {}", how.lock(), how.how())
+            }
+            Self::NoQuorum(how) => {
+                write!(f, "too few nodes answered for {} {}", how.lock(), how.how())
+            }
+            Self::TooLate(how) => {
+                write!(
+                    f,
+                    "a quorum answered too late for {} {}",
+                    how.lock(),
+                    how.how()
+                )
+            }
+            Self::InvalidRequest(problem) => write!(f, "invalid request: {problem}"),
+            Self::Lost(cause) => write!(f, "the owner's lock is lost: {cause}"),
+            Self::Closed => f.write_str("the client is closed"),
+        }
     }
 }
 
@@ -243,12 +229,8 @@ impl std::fmt::Display for ExtendError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::NoQuorum(how) => {
-                let waited = how.waited().as_millis();
-                write!(
-                    f,
-                    "too few nodes confirmed the extension (waited {waited} ms; {})",
-                    how.tally()
-                )
+                let (lock, how) = (how.lock(), how.how());
+                write!(f, "too few nodes confirmed the extension of {lock} {how}")
             }
             Self::Lost(cause) => write!(f, "the lock is lost: {cause}"),
             Self::InvalidRequest(problem) => write!(f, "invalid request: {problem}"),
@@ -297,7 +279,7 @@ pub enum UsingError<T> {
 #[non_exhaustive]
 pub enum AttachError {
     /// Too few nodes have the lock's key: it has expired, or somebody else has it.
-    #[error("the lock is gone ({})", how.tally())]
+    #[error("{} is gone ({})", how.lock(), how.tally())]
     Gone {
         /// The lease.
         lease: Lease,
@@ -305,7 +287,7 @@ pub enum AttachError {
         how: Unacquired,
     },
     /// Too few nodes answered in time. Try again before the lock's ttl is over.
-    #[error("too few nodes answered (waited {} ms; {})", how.waited().as_millis(), how.tally())]
+    #[error("too few nodes answered for {} {}", how.lock(), how.how())]
     NoQuorum {
         /// The lease.
         lease: Lease,

@@ -10,7 +10,7 @@ use crate::lease::Lease;
 use crate::lost::Lost;
 use crate::quorum::ballot::FencingToken;
 use crate::quorum::hold::LossCause;
-use crate::quorum::vote::Tally;
+use crate::quorum::tally::Tally;
 use crate::token::Token;
 
 /// A lock that is held until it is released, dropped or lost.

@@ -98,7 +98,10 @@ impl Redlock {
         let mark = Mark::new(resources.keys(), token);
         let attempt = Attempt::start(&engine, mark, &terms, Hold::attach);
         let verdict = attempt.verdict().await;
-        let how = || attempt.tally(engine.clock().now().since(began));
+        let how = || {
+            let waited = engine.clock().now().since(began);
+            attempt.tally(waited).on(&resources)
+        };
         match verdict {
             Some(Verdict::Won) => {
                 let cell = attempt.keep();

@@ -5,16 +5,17 @@ use std::time::{Duration, Instant};
 
 use crate::client::Redlock;
 use crate::driver::cell::Cell;
-use crate::error::{ExtendError, ReleaseError, Unacquired};
+use crate::error::{ExtendError, ReleaseError};
 use crate::lease::Lease;
 use crate::lost::Lost;
 use crate::quorum::ballot::FencingToken;
 use crate::quorum::bug;
-use crate::quorum::hold::{Hold, LossCause, Removal};
+use crate::quorum::hold::{Hold, LossCause, Report};
 use crate::quorum::round::Verdict;
-use crate::quorum::vote::Tally;
+use crate::quorum::tally::Tally;
 use crate::resources::Resources;
 use crate::token::Token;
+use crate::unacquired::Unacquired;
 
 /// A lock that is held, by one guard or by nested ones: it is released with the last of them.
 ///
@@ -98,10 +99,8 @@ impl Held {
             (Err(cause), _) => Err(ExtendError::Lost(cause)),
             (Ok(ended), now) if ended.verdict != Verdict::Won => {
                 let tally = Tally::new(self.cell.engine().names(), ended.votes, ended.quorum);
-                Err(ExtendError::NoQuorum(Unacquired::new(
-                    tally,
-                    now.since(began),
-                )))
+                let how = Unacquired::new(tally, now.since(began));
+                Err(ExtendError::NoQuorum(how.on(&self.resources)))
             }
             (Ok(_), _) => Ok(self.valid_until()),
         }
@@ -160,13 +159,13 @@ pub(crate) async fn removed(
     cell: &Arc<Cell>,
     loss: Option<LossCause>,
 ) -> Result<Released, ReleaseError> {
-    let removal = cell.wait(|cell| {
-        let removal = cell.peek(Hold::removal);
-        (removal.confirmed || removal.timed_out).then_some(removal)
+    let report = cell.wait(|cell| {
+        let report = cell.peek(Hold::report);
+        (report.confirmed || report.timed_out).then_some(report)
     });
-    let Removal {
+    let Report {
         confirmed, deleted, ..
-    } = removal.await;
+    } = report.await;
     if confirmed {
         let already_gone = deleted == 0 || loss.is_some();
         return Ok(Released {

@@ -7,8 +7,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::error::InvalidRequest;
+use crate::quorum::tally::NodeError;
 use crate::quorum::validity;
-use crate::quorum::vote::{NodeError, Unsent};
+use crate::quorum::vote::Unsent;
 
 /// What was seen of a lock, by [`Redlock::inspect`](crate::Redlock::inspect).
 ///

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::builder::MOST_RESOURCES;
+use crate::config::MOST_RESOURCES;
 use crate::error::InvalidRequest;
 use crate::held::Held;
 use crate::quorum::ballot::{Ballot, FencingToken};

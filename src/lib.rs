@@ -144,6 +144,7 @@ pub mod telemetry;
 #[cfg(feature = "testkit")]
 pub mod testkit;
 mod token;
+mod unacquired;
 mod wanted;
 
 pub use redis;
@@ -151,8 +152,7 @@ pub use redis;
 pub use self::builder::Builder;
 pub use self::client::{Drained, Redlock};
 pub use self::error::{
-    AcquireError, AttachError, BuildError, ExtendError, InvalidRequest, ReleaseError, Unacquired,
-    UsingError,
+    AcquireError, AttachError, BuildError, ExtendError, InvalidRequest, ReleaseError, UsingError,
 };
 pub use self::guard::Guard;
 pub use self::guard_set::GuardSet;
@@ -164,11 +164,13 @@ pub use self::owner::Owner;
 pub use self::quorum::ballot::FencingToken;
 pub use self::quorum::loss::LossCause;
 pub use self::quorum::renewal::Renewal;
+pub use self::quorum::tally::{NodeError, NodeVote, Tally};
 pub use self::quorum::trust::amnesia::RestartGuard;
-pub use self::quorum::vote::{NodeError, NodeVote, Refusal, Tally, Unsent, Vote};
+pub use self::quorum::vote::{Refusal, Unsent, Vote};
 pub use self::request::{Acquire, Acquiring, Wait};
 pub use self::request_all::AcquireAll;
 pub use self::token::Token;
+pub use self::unacquired::Unacquired;
 
 /// The code in the README is compiled with the documentation's tests.
 #[cfg(doctest)]

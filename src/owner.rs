@@ -13,9 +13,11 @@ use crate::wanted::Wanted;
 ///
 /// A nested acquisition of a resource that the owner holds costs no round trip, unless it asks for
 /// a longer ttl; it shares the lock, its token and its loss, and the lock is released with the last
-/// of the guards. The outermost acquisition's [`Renewal`](crate::Renewal) governs. A second
-/// acquisition while the first is in flight waits for it, for as long as it may itself (one attempt
-/// waits for a round time-out), and then makes its last attempt alone.
+/// of the guards. The outermost acquisition's [`Renewal`](crate::Renewal) governs.
+///
+/// A second acquisition that comes while the first is still under way waits for that one, at most for
+/// its own [`wait`](Acquire::wait) (with [`Wait::Once`], for a round time-out). If the first has no
+/// answer by then, the second makes one attempt of its own.
 ///
 /// A lock on several resources is one thing: the same set nests, in whatever order it is named. Another
 /// set that shares a resource with it, or one of its resources alone, does not: that is a lock of its

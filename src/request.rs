@@ -22,8 +22,8 @@ use crate::wanted::Wanted;
 pub enum Wait {
     /// One attempt, in no line. A client's first one waits up to 1 s for its nodes to be connected.
     Once,
-    /// Until so long after the first poll: connecting, standing in line and pauses included. After
-    /// zero there is one attempt as well, which waits for no connection.
+    /// For so long from the first poll: connecting, standing in line and pauses included. If that is
+    /// zero there is one attempt all the same, which does not wait for a connection.
     For(Duration),
     /// Until it is acquired.
     Forever,

@@ -38,9 +38,10 @@ impl fmt::Debug for Token {
 }
 
 /// Where tokens and jitter come from.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) enum Entropy {
     /// The operating system: tokens must not be guessed, and never repeat after a fork.
+    #[default]
     Os,
     /// One seed, for runs that can be repeated.
     Seeded(Box<Mutex<StdRng>>),

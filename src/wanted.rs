@@ -136,7 +136,8 @@ impl Wanted {
             wanted: self,
             began,
         };
-        let cell = contest.run().await?;
+        let outcome = contest.run().await;
+        let cell = outcome.map_err(|error| error.on(&self.resources))?;
         let (resources, redlock) = (self.resources.clone(), self.redlock.clone());
         Ok(Held::new(cell, resources, redlock))
     }

@@ -16,6 +16,8 @@ fn the_list_of_nodes_is_checked() {
         Builder::default().nodes(many).build(),
         Err(BuildError::TooManyNodes { count: 32 })
     ));
+    let sockets = ["unix:///run/a.sock", "unix:///run/A.sock"];
+    assert!(built(&sockets).is_ok(), "two files");
     for twice in [
         ["redis://a", "redis://A:6379"],
         ["redis://a/1", "redis://user:secret@a/2"],

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use super::cell::{Cell, Mark};
 use super::engine::Engine;
-use crate::error::Unacquired;
 use crate::quorum::hold::{Hold, LossCause, Outbox, Terms};
 use crate::quorum::round::Verdict;
 use crate::quorum::validity::Moment;
+use crate::unacquired::Unacquired;
 
 /// Given up when it is dropped, unless it is kept.
 pub(crate) struct Attempt {
@@ -52,7 +52,7 @@ impl Attempt {
         self.cell.feed(|hold, _, _| hold.backdate(started_at));
     }
 
-    /// The votes, for an error.
+    /// The votes, for an error; on what, the caller knows.
     pub(crate) fn tally(&self, waited: Duration) -> Unacquired {
         Unacquired::new(self.cell.tally(), waited)
     }

@@ -1,18 +1,22 @@
 //! One lock attempt on its way through the world.
 
+mod post;
+
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
+use self::post::Post;
 use super::claims::Claims;
 use super::engine::Engine;
-use crate::node::{Caller, Link, Request};
+use crate::node::{Caller, Link};
 use crate::quorum::bug;
 use crate::quorum::hold::{Command, Hold, LossCause, Outbox, Reply, Terms};
 use crate::quorum::ledger::News;
+use crate::quorum::tally::Tally;
 use crate::quorum::validity::Moment;
-use crate::quorum::vote::{Tally, Unsent};
+use crate::quorum::vote::Unsent;
 use crate::token::Token;
 
 /// What the nodes know an attempt by.
@@ -150,10 +154,7 @@ impl Cell {
         input: impl FnOnce(&mut Hold, Moment, &mut dyn Outbox) -> R,
         prepare: impl FnOnce(&mut State),
     ) -> R {
-        let mut post = Post {
-            cell: self,
-            wake: false,
-        };
+        let mut post = Post::of(self);
         let mut state = self.state();
         prepare(&mut state);
         let now = at.unwrap_or_else(|| self.engine.clock().now());
@@ -167,7 +168,7 @@ impl Cell {
         if let Some(nodes) = left {
             self.engine.queue().on_ended(self, nodes);
         }
-        if post.wake {
+        if post.wakes() {
             self.changed.notify_waiters();
         }
         if settled && !bug!(SettledKept) {
@@ -240,12 +241,10 @@ impl Cell {
                         .finished
                         .map(|through| (node, News::Finished(through))),
                 );
-                match standing.link {
-                    Link::Up | Link::Quarantined { .. } | Link::ReleasesOnly(_) => {
-                        missed.push((node, News::Up));
-                    }
-                    Link::Down(Unsent::Closed) => missed.push((node, News::Gone)),
-                    Link::Connecting | Link::Down(_) => {}
+                if standing.link.is_connected() {
+                    missed.push((node, News::Up));
+                } else if standing.link == Link::Down(Unsent::Closed) {
+                    missed.push((node, News::Gone));
                 }
             } else if told && !needs {
                 state.told &= !(1 << node);
@@ -319,45 +318,5 @@ impl fmt::Debug for Cell {
             .field("id", &self.id)
             .field("keys", &self.mark.keys)
             .finish_non_exhaustive()
-    }
-}
-
-/// Carries out a hold's effects while its mutex is held: nothing here calls back into the cell.
-struct Post<'a> {
-    cell: &'a Arc<Cell>,
-    wake: bool,
-}
-
-impl Outbox for Post<'_> {
-    fn submit(&mut self, node: usize, command: Command) -> Result<(), Unsent> {
-        self.cell.claims.open(command);
-        if let Command::Acquire {
-            ballot: Some(ballot),
-            ..
-        } = command
-        {
-            let mut hints = self.cell.engine.hints();
-            hints.note_all(&self.cell.mark.keys, ballot.tombstone());
-        }
-        let caller = Arc::clone(self.cell);
-        self.cell
-            .engine
-            .submit(node, Request::new(caller, node, command))
-    }
-
-    fn trouble(&self, node: usize) -> Option<Arc<str>> {
-        self.cell.engine.standing(node).error
-    }
-
-    fn is_up(&self, node: usize) -> bool {
-        self.cell.engine.link(node) == Link::Up
-    }
-
-    fn withdraw(&mut self, node: usize, command: Command) -> bool {
-        self.cell.claims.withdraw(node, command)
-    }
-
-    fn wake(&mut self) {
-        self.wake = true;
     }
 }

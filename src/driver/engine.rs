@@ -28,6 +28,16 @@ use crate::token::Entropy;
 /// there, so that a dead node costs a bounded amount of memory.
 pub(crate) const MAX_DEBTS: usize = 1024;
 
+/// What an engine is made of: nodes that have not been started, with their names, and more.
+#[derive(Default)]
+pub(crate) struct Parts {
+    pub(crate) nodes: Vec<Box<dyn Node>>,
+    pub(crate) names: Arc<[Arc<str>]>,
+    pub(crate) entropy: Entropy,
+    /// What the wall clock shows at the start, where a test has said so: microseconds since 1970.
+    pub(crate) wall_clock: Option<u64>,
+}
+
 pub(crate) struct Engine {
     nodes: Box<[Peer]>,
     names: Arc<[Arc<str>]>,
@@ -54,13 +64,13 @@ struct Peer {
 
 impl Engine {
     /// Starts the nodes' drivers and the watchdog on `runtime`.
-    pub(crate) fn start(
-        nodes: Vec<Box<dyn Node>>,
-        names: Arc<[Arc<str>]>,
-        entropy: Entropy,
-        wall_clock: Option<u64>,
-        runtime: Handle,
-    ) -> Arc<Self> {
+    pub(crate) fn start(parts: Parts, runtime: Handle) -> Arc<Self> {
+        let Parts {
+            nodes,
+            names,
+            entropy,
+            wall_clock,
+        } = parts;
         let entropy = Arc::new(entropy);
         let identities = Arc::new(Mutex::new(Identities::new(nodes.len())));
         let founders = Arc::new(Founders::new(nodes.len()));
@@ -198,20 +208,34 @@ impl Engine {
     /// `limit`: the first round should not be lost to a handshake, or to the founding of a new fleet.
     pub(crate) async fn ready(&self, limit: Moment) {
         let decided = || {
-            let links = || self.nodes.iter().map(|peer| peer.node.link());
-            let up = links().filter(|&link| link == Link::Up).count();
             let undecided = Link::Quarantined { decided: false };
             let is_coming = |link| link == Link::Connecting || link == undecided;
-            up >= validity::quorum(self.nodes.len()) || !links().any(is_coming) || self.is_closed()
+            self.has_quorum() || !self.links().any(is_coming) || self.is_closed()
         };
         self.until(decided, limit).await;
     }
 
+    /// Waits until a quorum of nodes can be asked, however long that takes, or until `limit`. Returns
+    /// whether one can be.
+    pub(crate) async fn connected(&self, limit: Moment) -> bool {
+        let decided = || self.has_quorum() || self.has_ended();
+        self.until(decided, limit).await;
+        self.has_quorum() && !self.has_ended()
+    }
+
+    fn has_quorum(&self) -> bool {
+        let up = self.links().filter(|&link| link == Link::Up).count();
+        up >= validity::quorum(self.nodes.len())
+    }
+
+    fn links(&self) -> impl Iterator<Item = Link> {
+        self.nodes.iter().map(|peer| peer.node.link())
+    }
+
     /// Waits until every node has been connected once or could not be, or until `limit`.
     pub(crate) async fn introduced(&self, limit: Moment) {
-        let is_coming = |peer: &Peer| peer.node.link() == Link::Connecting;
-        self.until(|| !self.nodes.iter().any(is_coming), limit)
-            .await;
+        let is_coming = |link| link == Link::Connecting;
+        self.until(|| !self.links().any(is_coming), limit).await;
     }
 
     async fn until(&self, decided: impl Fn() -> bool, limit: Moment) {

@@ -12,8 +12,9 @@ use crate::node::Link;
 use crate::node::glance::Glimpse;
 use crate::node::reconnect::CONNECT_TIMEOUT;
 use crate::quorum::majority::{Key, Majority, Seen, majority};
+use crate::quorum::tally::NodeError;
 use crate::quorum::validity::{self, Moment};
-use crate::quorum::vote::{NodeError, Unsent};
+use crate::quorum::vote::Unsent;
 use crate::resources::Resources;
 
 impl Redlock {

@@ -99,6 +99,14 @@ pub(crate) enum Link {
 }
 
 impl Link {
+    /// Is there a connection that takes releases at least?
+    pub(crate) const fn is_connected(self) -> bool {
+        match self {
+            Self::Up | Self::Quarantined { .. } | Self::ReleasesOnly(_) => true,
+            Self::Connecting | Self::Down(_) => false,
+        }
+    }
+
     /// May a request with this command be submitted?
     pub(crate) const fn admits(self, command: Command) -> Result<(), Unsent> {
         match (self, command) {

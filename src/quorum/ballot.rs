@@ -59,11 +59,6 @@ pub(crate) fn memory(max_ttl: Duration) -> Duration {
     SHORTEST_MEMORY.max(max_ttl.saturating_mul(4))
 }
 
-/// Where a node keeps the largest ballot that it has accepted for a lock's key.
-pub(crate) fn fence_key(key: &str) -> String {
-    format!("redlock-quorum:fence:{key}")
-}
-
 /// The number of a fenced attempt, and for how long a node remembers it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ballot {

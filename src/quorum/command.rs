@@ -90,9 +90,7 @@ pub(crate) struct Terms {
 
 /// What became of a release, as far as it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Removal {
-    /// Nodes that may still hold the key.
-    pub(crate) remaining: usize,
+pub(crate) struct Report {
     /// Nodes that deleted it.
     pub(crate) deleted: usize,
     /// Fewer than a quorum can still hold it.

@@ -1,13 +1,15 @@
-//! One lock's life: `Acquiring -> Held -> Releasing -> Settled`.
+//! One lock's life: acquiring, held, releasing, settled; after its longest hold it lingers before it
+//! is released.
 //!
-//! The inputs are `start`, `attach`, `disown`, `on_reply`, `on_news`, `on_deadline`, `take`, `extend`,
-//! `release` and `detach`; each takes the present moment and an [`Outbox`]. After any of them [`Hold::next_deadline`] may
-//! have changed; `on_deadline` called early, late or twice does what is due and nothing else.
+//! The inputs are `start`, `attach`, `on_reply`, `on_news`, `on_deadline` and `take` here, `extend` in
+//! [`super::extending`], and `release`, `detach` and `disown` in [`super::ending`]; each takes the
+//! present moment and an [`Outbox`]. After any of them [`Hold::next_deadline`] may have changed;
+//! `on_deadline` called early, late or twice does what is due and nothing else.
 
 use std::time::Duration;
 
 use super::balloting::Balloting;
-pub(crate) use super::command::{Command, Outbox, Removal, Reply, Terms};
+pub(crate) use super::command::{Command, Outbox, Reply, Report, Terms};
 use super::extending::Extending;
 use super::ledger::{Ledger, News};
 pub(crate) use super::loss::LossCause;
@@ -49,17 +51,17 @@ pub(crate) struct Hold {
     pub(super) balloting: Balloting,
     /// When its acquisition is decided at the latest.
     pub(super) decide_by: Moment,
-    round_timeout: Duration,
+    pub(super) round_timeout: Duration,
     pub(super) ledger: Ledger,
     pub(super) valid_until: Moment,
     pub(super) extending: Extending,
     pub(super) renewing: Renewing,
     pub(super) opening: Opening,
     /// What is there is ours to remove: of a lock that is being attached, once it is handed out.
-    is_ours: bool,
+    pub(super) is_ours: bool,
     pub(super) lost: Option<LossCause>,
-    deleted: usize,
-    timed_out: bool,
+    pub(super) deleted: usize,
+    pub(super) timed_out: bool,
 }
 
 impl Hold {
@@ -105,15 +107,6 @@ impl Hold {
         self.start(now, outbox);
     }
 
-    /// Releases a lock that was detached elsewhere.
-    pub(crate) fn disown(&mut self, now: Moment, outbox: &mut dyn Outbox) {
-        self.opening = Opening::Attach;
-        self.valid_until = now;
-        self.ledger.on_ballot(self.balloting.current);
-        self.ledger.assume_everywhere();
-        self.end(LossCause::Released, now, outbox);
-    }
-
     /// Makes the round older than it is: a deliberate mistake.
     #[cfg(feature = "testkit")]
     pub(crate) fn backdate(&mut self, started_at: Moment) {
@@ -137,46 +130,12 @@ impl Hold {
         self.renewing.ttl()
     }
 
-    /// Has its removal begun? Nothing ends that.
-    pub(crate) const fn is_releasing(&self) -> bool {
-        matches!(self.phase, Phase::Releasing { .. })
-    }
-
-    pub(crate) fn is_settled(&self) -> bool {
-        self.is_releasing() && self.ledger.is_settled()
-    }
-
-    /// The nodes that may hold the key, now or later.
-    pub(crate) fn possible_holders(&self) -> impl Iterator<Item = usize> + '_ {
-        self.ledger.possible()
-    }
-
-    pub(crate) fn owed(&self) -> impl Iterator<Item = usize> + '_ {
-        self.ledger.owed()
-    }
-
     pub(crate) fn needs_news(&self, node: usize) -> bool {
         self.ledger.needs_news(node)
     }
 
     pub(crate) fn needs_any_news(&self) -> bool {
         (0..self.ledger.len()).any(|node| self.ledger.needs_news(node))
-    }
-
-    pub(crate) fn removal(&self) -> Removal {
-        let remaining = self.ledger.possible_holders();
-        Removal {
-            remaining,
-            deleted: self.deleted,
-            confirmed: remaining < self.round.quorum(),
-            timed_out: self.timed_out || self.is_settled(),
-        }
-    }
-
-    /// Need nobody wait any longer to hear what became of the removal?
-    fn has_report(&self) -> bool {
-        let removal = self.removal();
-        removal.confirmed || removal.timed_out
     }
 
     /// When `on_deadline` has something to do, unless another input comes first.
@@ -300,26 +259,6 @@ impl Hold {
         Some(verdict)
     }
 
-    /// The request or the guard was dropped, or released.
-    pub(crate) fn release(&mut self, cause: LossCause, now: Moment, outbox: &mut dyn Outbox) {
-        self.check_loss(now, outbox);
-        self.end(cause, now, outbox);
-    }
-
-    /// Lets go of a held lock without releasing it, and returns the ttl that it has; `None` if it
-    /// is not held.
-    pub(crate) fn detach(&mut self, now: Moment, outbox: &mut dyn Outbox) -> Option<Duration> {
-        self.check_loss(now, outbox);
-        if self.phase != Phase::Held {
-            return None;
-        }
-        if !bug!(DetachReleases) {
-            self.ledger.forget();
-        }
-        self.end(LossCause::Detached, now, outbox);
-        Some(self.renewing.ttl())
-    }
-
     pub(super) fn on_verdict(
         &mut self,
         verdict: Option<Verdict>,
@@ -349,29 +288,6 @@ impl Hold {
                 self.ledger.forget();
             }
             self.end(LossCause::Released, now, outbox);
-        }
-        outbox.wake();
-    }
-
-    /// Nothing of this lock is wanted any more: take back what is unwritten, release the rest.
-    pub(super) fn end(&mut self, cause: LossCause, now: Moment, outbox: &mut dyn Outbox) {
-        if self.is_releasing() {
-            return;
-        }
-        if !self.is_ours {
-            self.ledger.forget();
-        }
-        self.lost = self.lost.or(Some(cause));
-        self.phase = Phase::Releasing {
-            report_by: now.after(self.round_timeout),
-        };
-        self.withdraw_opening(now, outbox, |_, _| true);
-        self.renewing.stop();
-        self.abandon_extension(now, outbox);
-        self.ledger.remove(outbox);
-        #[cfg(feature = "testkit")]
-        if bug!(DebtsEndEarly) {
-            self.ledger.end_early(now);
         }
         outbox.wake();
     }

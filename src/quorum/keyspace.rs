@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::ballot::fence_key;
 use super::hold::Command;
 use super::majority::{Key, Seen};
+use super::own_keys::fence_key;
 use super::validity::Moment;
 use super::vote::Vote;
 

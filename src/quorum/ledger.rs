@@ -110,13 +110,8 @@ impl Ledger {
             .all(|entry| entry.removal == Removal::Settled)
     }
 
-    /// How many nodes may hold the key, now or later.
-    pub(crate) fn possible_holders(&self) -> usize {
-        self.possible().count()
-    }
-
     /// The nodes that may hold the key, now or later.
-    pub(crate) fn possible(&self) -> impl Iterator<Item = usize> + '_ {
+    pub(crate) fn possible_holders(&self) -> impl Iterator<Item = usize> + '_ {
         let entries = self.entries.iter().enumerate();
         entries
             .filter(|(_, entry)| entry.is_possible())

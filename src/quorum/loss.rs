@@ -87,7 +87,7 @@ impl Hold {
             outbox.wake();
         } else if let Some(cause) = self.loss(now) {
             self.end(cause, now, outbox);
-        } else if self.ledger.possible_holders() < self.round.quorum() {
+        } else if self.possible_holders().count() < self.round.quorum() {
             self.end(LossCause::Gone, now, outbox);
         }
     }

@@ -44,6 +44,7 @@ pub(crate) mod backoff;
 pub(crate) mod ballot;
 pub(crate) mod balloting;
 pub(crate) mod command;
+mod ending;
 pub(crate) mod extending;
 pub(crate) mod hold;
 #[cfg(feature = "testkit")]
@@ -51,12 +52,14 @@ pub(crate) mod keyspace;
 pub(crate) mod ledger;
 pub(crate) mod loss;
 pub(crate) mod majority;
+pub(crate) mod own_keys;
 pub(crate) mod renewal;
 pub(crate) mod round;
 #[cfg(feature = "testkit")]
 pub(crate) mod rule;
 #[cfg(feature = "testkit")]
 pub(crate) mod sabotage;
+pub(crate) mod tally;
 pub(crate) mod trust;
 pub(crate) mod validity;
 pub(crate) mod vote;

@@ -26,8 +26,9 @@ impl Renewal {
         Self::of(Every::Third)
     }
 
-    /// So often. It must be less than the ttl; a third of it or less lets renewals fail. The last
-    /// tenth of validity is not waited for, also after an extension by hand to a shorter ttl.
+    /// At this interval, which must be shorter than the ttl. At a third of the ttl or less, one may
+    /// fail and the lock lasts all the same. Whatever the interval, a renewal comes before validity has
+    /// less than a tenth of the ttl left: also after an extension by hand to a shorter ttl.
     pub const fn every(interval: Duration) -> Self {
         Self::of(Every::Fixed(interval))
     }
@@ -44,7 +45,7 @@ impl Renewal {
         self
     }
 
-    /// Renews so often and no more: then the lock expires.
+    /// At most so many renewals: then the lock expires. One that is tried again counts once.
     pub const fn max_renewals(mut self, count: u32) -> Self {
         self.max_renewals = Some(count);
         self
@@ -98,9 +99,10 @@ pub(crate) struct Renewing {
     /// The ttl that renewals ask for.
     ttl: Duration,
     due: Option<Moment>,
+    /// How many have been sent; one that failed and is to be tried again does not count.
     renewed: u32,
-    /// A renewal is in flight.
-    counted: bool,
+    /// One of them is in flight.
+    in_flight: bool,
     failures: u32,
     /// What is left of the randomness that the hold was given.
     jitter: u64,
@@ -113,7 +115,7 @@ impl Renewing {
             ttl,
             due: None,
             renewed: 0,
-            counted: false,
+            in_flight: false,
             failures: 0,
             jitter,
         }
@@ -135,7 +137,7 @@ impl Renewing {
     pub(crate) fn on_confirmed(&mut self, started_at: Moment, ttl: Duration) {
         self.ttl = ttl;
         self.failures = 0;
-        self.counted = false;
+        self.in_flight = false;
         let interval = self.renewal.interval(ttl).filter(|_| self.has_more());
         let tenth = ttl.checked_div(10).unwrap_or_default();
         let latest = validity::valid_until(started_at, ttl).before(tenth);
@@ -154,7 +156,7 @@ impl Renewing {
     /// A renewal has been sent.
     pub(crate) fn on_sent(&mut self) {
         self.renewed = self.renewed.saturating_add(1);
-        self.counted = true;
+        self.in_flight = true;
         self.due = None;
     }
 
@@ -173,7 +175,7 @@ impl Renewing {
         // Retries are part of the renewal that failed, and not counted as more of them.
         self.renewed = self
             .renewed
-            .saturating_sub(u32::from(std::mem::take(&mut self.counted)));
+            .saturating_sub(u32::from(std::mem::take(&mut self.in_flight)));
         let pause = FIRST_RETRY.saturating_mul(doublings).min(longest);
         self.due = self.has_more().then(|| now.after(pause));
     }

@@ -27,7 +27,8 @@ pub(crate) struct Round {
     started_at: Moment,
     ttl: Duration,
     quorum: usize,
-    ballots: Vec<Cast>,
+    /// Node by node.
+    cast: Vec<Cast>,
     granted: usize,
     pending: usize,
     verdict: Option<Verdict>,
@@ -46,7 +47,7 @@ impl Round {
             started_at,
             ttl,
             quorum: validity::quorum(nodes),
-            ballots: vec![Cast::default(); nodes],
+            cast: vec![Cast::default(); nodes],
             granted: 0,
             pending: nodes,
             verdict: None,
@@ -79,20 +80,16 @@ impl Round {
     }
 
     pub(crate) fn is_pending(&self, node: usize) -> bool {
-        self.ballots
-            .get(node)
-            .is_some_and(|cast| cast.vote.is_none())
+        self.cast.get(node).is_some_and(|cast| cast.vote.is_none())
     }
 
     pub(crate) fn vote(&self, node: usize) -> Option<Vote> {
-        self.ballots.get(node).and_then(|cast| cast.vote)
+        self.cast.get(node).and_then(|cast| cast.vote)
     }
 
     /// The votes as they stand, with what went wrong.
     pub(crate) fn votes(&self) -> impl Iterator<Item = (Option<Vote>, Option<Arc<str>>)> + '_ {
-        self.ballots
-            .iter()
-            .map(|cast| (cast.vote, cast.error.clone()))
+        self.cast.iter().map(|cast| (cast.vote, cast.error.clone()))
     }
 
     /// Takes a node's vote. Returns the verdict if this vote is the one that determines it.
@@ -106,7 +103,7 @@ impl Round {
         error: Option<Arc<str>>,
         now: Moment,
     ) -> Option<Verdict> {
-        let cast = self.ballots.get_mut(node)?;
+        let cast = self.cast.get_mut(node)?;
         if cast.vote.is_some() {
             return None;
         }
@@ -129,7 +126,7 @@ impl Round {
     /// Would a quorum grant it, as far as is known, if only its ballot were larger?
     pub(super) fn a_larger_ballot_could_win(&self) -> bool {
         let stale = |cast: &&Cast| matches!(cast.vote, Some(Vote::Stale { .. }));
-        let stale = self.ballots.iter().filter(stale).count();
+        let stale = self.cast.iter().filter(stale).count();
         let possible = self.granted.saturating_add(self.pending);
         stale > 0 && possible.saturating_add(stale) >= self.quorum
     }
@@ -157,7 +154,7 @@ impl Round {
     /// What was pending gets the benefit of the doubt.
     fn why_lost(&self) -> Verdict {
         let contended = self
-            .ballots
+            .cast
             .iter()
             .filter(|cast| cast.vote.is_some_and(Vote::is_contention))
             .count();

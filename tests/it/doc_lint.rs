@@ -15,13 +15,13 @@ struct Item {
     signature: String,
 }
 
-/// The public functions and types of one source file, up to its tests.
+/// The public functions and types of one source file, up to the tests in it.
 fn items(source: &str) -> Vec<Item> {
     let mut items = Vec::new();
     let mut docs = String::new();
     let mut lines = source
         .lines()
-        .take_while(|line| !line.starts_with("mod tests"));
+        .take_while(|line| !line.starts_with("mod tests {"));
     while let Some(line) = lines.next() {
         let line = line.trim();
         if let Some(doc) = line.strip_prefix("///") {

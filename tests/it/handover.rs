@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use redlock_quorum::{AttachError, LossCause, Renewal};
+use redlock_quorum::{AttachError, LossCause};
 
-use crate::world::{ONE_WAY, World, ms, soon};
+use crate::world::{ONE_WAY, World, ms, soon, unrenewed};
 
 #[tokio::test(start_paused = true)]
 async fn a_detached_lock_is_attached_elsewhere_and_was_never_free() {
@@ -104,13 +104,7 @@ async fn a_lease_can_be_released_without_a_guard() {
 #[tokio::test(start_paused = true)]
 async fn a_lost_lock_cannot_be_detached() {
     let world = World::new(3);
-    let guard = world
-        .client()
-        .acquire("a")
-        .ttl(ms(1000))
-        .renewal(Renewal::off())
-        .await
-        .unwrap();
+    let guard = unrenewed(world.client().acquire("a"), ms(1000)).await;
     guard.lost().await;
     let guard = guard.detach().unwrap_err();
     assert_eq!(guard.loss(), Some(LossCause::Expired));

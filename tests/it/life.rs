@@ -1,15 +1,16 @@
 //! What a client promises, from its first request to its end.
 
 use std::future::IntoFuture;
+use std::sync::Barrier;
 use std::time::Duration;
 
-use redlock_quorum::testkit::memory::Restart;
+use redlock_quorum::testkit::memory::{MemoryServer, Restart};
 use redlock_quorum::{
-    AcquireError, ExtendError, LossCause, Renewal, RestartGuard, Unsent, Vote, Wait,
+    AcquireError, ExtendError, LossCause, Redlock, RestartGuard, Unsent, Vote, Wait,
 };
 use tokio::time::Instant;
 
-use crate::world::{ONE_WAY, World, ms, soon, warm};
+use crate::world::{ONE_WAY, World, ms, soon, unrenewed, warm};
 
 pub(crate) fn now() -> Instant {
     #[expect(clippy::disallowed_methods, reason = "tests read the paused clock")]
@@ -160,12 +161,7 @@ async fn a_waiter_gets_the_lock_when_it_is_free() {
 async fn law_5_loss_is_on_time_without_any_reply() {
     let world = World::new(3);
     let redlock = world.client();
-    let guard = redlock
-        .acquire("a")
-        .ttl(ms(1000))
-        .renewal(Renewal::off())
-        .await
-        .unwrap();
+    let guard = unrenewed(redlock.acquire("a"), ms(1000)).await;
     let until = guard.valid_until();
     for link in &world.links {
         link.partition(true);
@@ -203,12 +199,7 @@ async fn law_5_every_watcher_is_told_and_told_again() {
 async fn an_extension_moves_the_loss() {
     let world = World::new(3);
     let redlock = world.client();
-    let guard = redlock
-        .acquire("a")
-        .ttl(ms(1000))
-        .renewal(Renewal::off())
-        .await
-        .unwrap();
+    let guard = unrenewed(redlock.acquire("a"), ms(1000)).await;
     let lost = tokio::spawn(guard.lost());
     tokio::time::sleep(ms(600)).await;
     let before = now();
@@ -229,12 +220,7 @@ async fn an_extension_moves_the_loss() {
 async fn an_extension_without_a_quorum_leaves_the_lock_as_it_was() {
     let world = World::new(3);
     let redlock = world.client();
-    let guard = redlock
-        .acquire("a")
-        .ttl(ms(5000))
-        .renewal(Renewal::off())
-        .await
-        .unwrap();
+    let guard = unrenewed(redlock.acquire("a"), ms(5000)).await;
     let until = guard.valid_until();
     for link in &world.links[..2] {
         link.partition(true);
@@ -253,12 +239,7 @@ async fn an_extension_without_a_quorum_leaves_the_lock_as_it_was() {
 async fn keys_that_are_gone_are_a_loss_at_the_next_extension() {
     let world = World::new(3);
     let redlock = world.client();
-    let guard = redlock
-        .acquire("a")
-        .ttl(ms(10_000))
-        .renewal(Renewal::off())
-        .await
-        .unwrap();
+    let guard = unrenewed(redlock.acquire("a"), ms(10_000)).await;
     soon("all three have it", || guard.tally().granted() == 3).await;
     for server in &world.servers[..2] {
         server.flush();
@@ -340,6 +321,19 @@ async fn close_ends_requests_and_releases_what_is_held() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_dropped_close_closes_all_the_same() {
+    let world = World::new(3);
+    let redlock = world.client();
+    let guard = redlock.acquire("a").await.unwrap();
+    let close = redlock.clone().close(Duration::from_secs(5));
+    assert!(tokio::time::timeout(ms(1), close).await.is_err());
+    assert_eq!(guard.loss(), Some(LossCause::Closed));
+    let error = redlock.try_acquire("b").await.unwrap_err();
+    assert!(matches!(error, AcquireError::Closed), "{error}");
+    world.is_soon_empty("what is owed is paid").await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn close_lists_what_a_lost_node_is_owed() {
     let world = World::new(3);
     let redlock = world.client();
@@ -406,4 +400,25 @@ fn without_a_runtime_there_is_an_error_and_no_panic() {
             redlock_quorum::InvalidRequest::NoRuntime
         ))
     ));
+}
+
+/// Each of them is the first, or waits for the one that is.
+#[test]
+fn threads_without_a_runtime_may_use_a_client_first_at_one_moment() {
+    let runtime = tokio::runtime::Builder::new_multi_thread();
+    let runtime = { runtime }.worker_threads(1).enable_all().build().unwrap();
+    for _ in 0..300 {
+        let builder = Redlock::builder().memory_nodes([MemoryServer::new(1).link()]);
+        let redlock = builder.runtime(runtime.handle().clone()).build().unwrap();
+        let ready = Barrier::new(2);
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    ready.wait();
+                    let look = futures::executor::block_on(redlock.inspect("a"));
+                    assert_eq!(look.problem(), None);
+                });
+            }
+        });
+    }
 }

@@ -3,17 +3,20 @@
 #![cfg(test)]
 
 mod amnesia;
+mod arrows;
 mod cancellation;
 mod contract;
 mod defaults;
 mod doc_lint;
 mod doc_names;
+mod errors;
 mod fencing;
 mod forgetful;
 mod handover;
 mod inspect;
 mod life;
 mod owner;
+mod ready;
 mod renewal;
 mod sets;
 mod text;

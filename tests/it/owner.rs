@@ -6,12 +6,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use redlock_quorum::testkit::memory::MemoryServer;
-use redlock_quorum::{
-    AcquireError, ExtendError, InvalidRequest, LossCause, Redlock, Renewal, Wait,
-};
+use redlock_quorum::{AcquireError, ExtendError, InvalidRequest, LossCause, Redlock, Wait};
 
 use crate::life::now;
-use crate::world::{ONE_WAY, World, ms, soon, warm};
+use crate::world::{ONE_WAY, World, ms, soon, unrenewed, warm};
 
 #[tokio::test(start_paused = true)]
 async fn a_nested_acquisition_costs_nothing_and_the_last_release_counts() {
@@ -140,12 +138,7 @@ async fn a_nested_acquisition_with_a_longer_ttl_extends() {
     let world = World::new(3);
     let redlock = world.client();
     let owner = redlock.owner();
-    let outer = owner
-        .acquire("a")
-        .ttl(ms(1000))
-        .renewal(Renewal::off())
-        .await
-        .unwrap();
+    let outer = unrenewed(owner.acquire("a"), ms(1000)).await;
     let before = outer.valid_until();
     let inner = owner.acquire("a").ttl(ms(5000)).await.unwrap();
     assert!(outer.valid_until() > before + ms(3000));
@@ -166,12 +159,7 @@ async fn a_lost_outer_lock_is_not_acquired_again() {
     let world = World::new(3);
     let redlock = world.client();
     let owner = redlock.owner();
-    let outer = owner
-        .acquire("a")
-        .ttl(ms(1000))
-        .renewal(Renewal::off())
-        .await
-        .unwrap();
+    let outer = unrenewed(owner.acquire("a"), ms(1000)).await;
     outer.lost().await;
     let error = owner.acquire("a").await.unwrap_err();
     assert!(

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use redlock_quorum::testkit::memory::{Latency, MemoryLink, MemoryServer};
-use redlock_quorum::{Builder, Redlock};
+use redlock_quorum::{Acquire, Builder, Guard, Redlock, Renewal};
 
 pub(crate) const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
@@ -90,6 +90,11 @@ pub(crate) fn link(server: &MemoryServer) -> MemoryLink {
 pub(crate) async fn warm(redlock: &Redlock) {
     let guard = redlock.acquire("warm").await.unwrap();
     guard.release().await.unwrap();
+}
+
+/// A lock that lasts for this ttl, and is not renewed.
+pub(crate) async fn unrenewed(request: Acquire, ttl: Duration) -> Guard {
+    request.ttl(ttl).renewal(Renewal::off()).await.unwrap()
 }
 
 /// Waits for what must come within ten virtual seconds.

@@ -144,10 +144,7 @@ fn a_guard_without_its_runtime_is_harmless() {
         })
         .await;
         let error = soon(redlock.try_acquire("resource")).await.unwrap_err();
-        assert!(
-            matches!(error, AcquireError::Closed | AcquireError::NoQuorum(_)),
-            "{error}"
-        );
+        assert!(matches!(error, AcquireError::Closed), "{error}");
     });
 }
 

@@ -10,8 +10,8 @@ use redlock_quorum::testkit::fleet::{Flavor, Fleet, Options};
 use redlock_quorum::{ExtendError, LossCause, Redlock, Released, Unsent, Vote};
 
 use crate::support::{
-    acquire_everywhere, ask, builder, eventually, lock_keys, ms, number, released_everywhere, run,
-    soon, text, vote, warm_up,
+    acquire_everywhere, ask, builder, eventually, flush_scripts, lock_keys, ms, number,
+    released_everywhere, run, soon, text, vote, warm_up,
 };
 
 const TTL: Duration = Duration::from_secs(20);
@@ -282,16 +282,11 @@ fn a_key_of_another_type_is_somebody_elses() {
 #[test]
 fn flushed_scripts_are_sent_again() {
     on_every_flavor(&async |fleet, redlock| {
-        let flush = || {
-            for server in fleet {
-                ask(server, &["SCRIPT", "FLUSH"]);
-            }
-        };
         for _ in 0..5 {
             let guard = acquire_everywhere(redlock, "resource").await;
-            flush();
+            flush_scripts(fleet);
             guard.extend(ms(40_000)).await.unwrap();
-            flush();
+            flush_scripts(fleet);
             let released = guard.release().await.unwrap();
             assert!(!released.already_gone);
         }

@@ -11,8 +11,8 @@ use redlock_quorum::testkit::proxy::{Direction, Fault, Scope};
 use redlock_quorum::{Guard, NodeVote, Redlock, Refusal, Unsent, Vote};
 
 use crate::support::{
-    Proxied, ask, builder, eventually, eventually_all_granted, fleet, info, lock_keys, ms, number,
-    released_everywhere, run, soon, taken, text, trouble, vote, warm_up,
+    Proxied, ask, builder, eventually, eventually_all_granted, fleet, flush_scripts, info,
+    lock_keys, ms, number, released_everywhere, run, soon, taken, text, trouble, vote, warm_up,
 };
 
 const TTL: Duration = Duration::from_secs(20);
@@ -151,17 +151,12 @@ fn a_node_that_lacks_the_key_gets_it_back_unless_a_larger_ballot_was_there() {
 #[test]
 fn flushed_scripts_of_fencing_are_sent_again() {
     on_every_flavor(&async |fleet, redlock| {
-        let flush = || {
-            for server in fleet {
-                ask(server, &["SCRIPT", "FLUSH"]);
-            }
-        };
         for _ in 0..5 {
-            flush();
+            flush_scripts(fleet);
             let guard = acquire_everywhere(redlock).await;
-            flush();
+            flush_scripts(fleet);
             guard.extend(ms(40_000)).await.unwrap();
-            flush();
+            flush_scripts(fleet);
             assert!(!guard.release().await.unwrap().already_gone);
         }
         released_everywhere(fleet, 0).await;

@@ -11,8 +11,8 @@ use redlock_quorum::testkit::fleet::{Flavor, Fleet, Options, Server};
 use redlock_quorum::{AcquireAll, GuardSet, LossCause, Redlock, Refusal, Renewal, Vote, Wait};
 
 use crate::support::{
-    ask, builder, eventually, fleet, info, lock_keys, ms, number, released_everywhere, run, soon,
-    text, trouble, vote, warm_up,
+    ask, builder, eventually, fleet, flush_scripts, info, lock_keys, ms, number,
+    released_everywhere, run, soon, text, trouble, vote, warm_up,
 };
 
 const TTL: Duration = Duration::from_secs(20);
@@ -228,17 +228,12 @@ fn a_fence_key_of_another_type_is_told_and_a_held_lock_is_released_all_the_same(
 #[test]
 fn flushed_scripts_of_sets_are_sent_again() {
     on_every_flavor(&async |fleet, redlock| {
-        let flush = || {
-            for server in fleet {
-                ask(server, &["SCRIPT", "FLUSH"]);
-            }
-        };
         for _ in 0..5 {
-            flush();
+            flush_scripts(fleet);
             let guard = acquire_everywhere(redlock).await;
-            flush();
+            flush_scripts(fleet);
             guard.extend(ms(40_000)).await.unwrap();
-            flush();
+            flush_scripts(fleet);
             assert!(!guard.release().await.unwrap().already_gone);
         }
         released_everywhere(fleet, 0).await;

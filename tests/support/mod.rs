@@ -126,6 +126,17 @@ pub(crate) fn ask(server: &Server, words: &[&str]) -> Value {
         .unwrap_or_else(|error| panic!("{words:?}: {error}"))
 }
 
+/// The servers forget all scripts.
+#[expect(
+    single_use_lifetimes,
+    reason = "it cannot be left out in an argument's associated type"
+)]
+pub(crate) fn flush_scripts<'a>(servers: impl IntoIterator<Item = &'a Server>) {
+    for server in servers {
+        ask(server, &["SCRIPT", "FLUSH"]);
+    }
+}
+
 pub(crate) fn number(server: &Server, words: &[&str]) -> i64 {
     redis::from_redis_value(ask(server, words)).unwrap()
 }

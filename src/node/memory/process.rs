@@ -8,6 +8,7 @@ use super::server::{Effect, Restart};
 use crate::quorum::hold::Command;
 use crate::quorum::keyspace::{Keyspace, Watcher};
 use crate::quorum::majority::Seen;
+use crate::quorum::own_keys::MARKER;
 use crate::quorum::trust::amnesia::Ask;
 use crate::quorum::trust::marker::{self, Look, Sighting};
 use crate::quorum::validity::Moment;
@@ -117,7 +118,7 @@ impl Process {
     pub(super) fn found(&mut self) {
         let marker = marker::founded(&self.run_id);
         let now = Moment::default();
-        self.keys.set(marker::KEY, &marker, None, now);
+        self.keys.set(MARKER, &marker, None, now);
     }
 
     pub(super) fn told_run_id(&self) -> Option<Arc<str>> {
@@ -133,11 +134,11 @@ impl Process {
         } = ask
             && !denied
             && !self.is_replica
-            && !(*only_if_missing && self.keys.get(marker::KEY, now).is_some())
+            && !(*only_if_missing && self.keys.get(MARKER, now).is_some())
         {
-            self.keys.set(marker::KEY, marker, None, now);
+            self.keys.set(MARKER, marker, None, now);
         }
-        let sighting = match self.keys.get(marker::KEY, now) {
+        let sighting = match self.keys.get(MARKER, now) {
             _ if denied => Sighting::Denied,
             Some(marker) => Sighting::Found(marker.into()),
             None => Sighting::Missing,

@@ -9,7 +9,7 @@ use super::process::Process;
 use super::shared::Shared;
 use super::state::State;
 use crate::quorum::keyspace::Keyspace;
-use crate::quorum::trust::marker;
+use crate::quorum::own_keys::MARKER;
 use crate::quorum::validity::Moment;
 use crate::quorum::vote::Refusal;
 
@@ -144,7 +144,7 @@ impl MemoryServer {
     #[must_use]
     pub fn keys(&self) -> Vec<String> {
         self.keys_with(|keys, now| {
-            let others = keys.keys(now).filter(|&key| key != marker::KEY);
+            let others = keys.keys(now).filter(|&key| key != MARKER);
             others.map(String::from).collect()
         })
     }

@@ -8,8 +8,8 @@ use super::commands::millis;
 use super::ladder::Form;
 use super::scripts::{FENCED_ACQUIRE, FENCED_EXTEND, Source, TOMBSTONE};
 use crate::node::Request;
-use crate::quorum::ballot::fence_key;
 use crate::quorum::hold::Command;
+use crate::quorum::own_keys::fence_key;
 use crate::quorum::vote::Vote;
 
 /// The request as a command of Redis, if it carries a ballot.

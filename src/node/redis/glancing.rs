@@ -7,8 +7,8 @@ use redis::aio::MultiplexedConnection;
 use redis::{Pipeline, RedisResult, Value};
 
 use crate::node::glance::{Glance, Glimpse};
-use crate::quorum::ballot::fence_key;
 use crate::quorum::majority::{Key, Seen};
+use crate::quorum::own_keys::fence_key;
 
 /// Asks, and answers; an error means that the connection is of no use.
 pub(super) async fn look(mut connection: MultiplexedConnection, glance: Glance) -> RedisResult<()> {

@@ -6,8 +6,9 @@ use std::time::Duration;
 use redis::aio::MultiplexedConnection;
 use redis::{Pipeline, RedisError, Value, from_redis_value};
 
+use crate::quorum::own_keys::{MARKER, config_key};
 use crate::quorum::trust::amnesia::{Ask, Guarding};
-use crate::quorum::trust::marker::{KEY, Look, Sighting, config_key};
+use crate::quorum::trust::marker::{Look, Sighting};
 
 /// What the builder knows and a driver needs for it.
 #[derive(Clone, Debug)]
@@ -57,7 +58,7 @@ impl Marking {
 }
 
 fn look(pipeline: &mut Pipeline) {
-    pipeline.cmd("GET").arg(KEY);
+    pipeline.cmd("GET").arg(MARKER);
     pipeline.cmd("TIME");
 }
 
@@ -68,7 +69,7 @@ pub(super) fn pipeline(ask: &Ask) -> Pipeline {
         only_if_missing,
     } = ask
     {
-        let set = pipeline.cmd("SET").arg(KEY).arg(marker);
+        let set = pipeline.cmd("SET").arg(MARKER).arg(marker);
         if *only_if_missing {
             set.arg("NX");
         }

@@ -2,6 +2,7 @@
 
 mod commands;
 pub(crate) mod connection;
+mod exchange;
 mod fenced;
 mod glancing;
 mod handshake;

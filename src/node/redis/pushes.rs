@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use redis::{PushInfo, PushKind, Value};
 use tokio::sync::Notify;
 
-use crate::builder::RESERVED;
 use crate::node::Observer;
+use crate::quorum::own_keys::RESERVED;
 
 /// What the driver of a connection is told of its pushes.
 #[derive(Debug, Default)]

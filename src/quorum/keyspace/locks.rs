@@ -5,8 +5,8 @@
 
 use std::time::Duration;
 
-use super::super::ballot::fence_key;
 use super::super::hold::Command;
+use super::super::own_keys::fence_key;
 use super::super::rule::{self, Answer, Change, Owner, Ruling};
 use super::super::validity::Moment;
 use super::super::vote::Vote;

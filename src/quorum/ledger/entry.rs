@@ -95,8 +95,8 @@ impl Entry {
         }
     }
 
-    /// Where something of ours is unanswered, as far as we can know, a fenced lock's release is a tombstone: what comes
-    /// after it, however late, does nothing.
+    /// Submits the release. Where something of a fenced lock may be unanswered it is a tombstone: what
+    /// comes after that, however late, does nothing.
     pub(super) fn send_release(
         &mut self,
         node: usize,

@@ -87,7 +87,7 @@ fn a_driver_that_went_before_the_removal_began_ends_it_at_once() {
     }
     nodes.gone = vec![0, 1, 2];
     hold.release(LossCause::Released, at(4), &mut nodes);
-    assert!(hold.is_settled() && !hold.removal().confirmed);
+    assert!(hold.is_settled() && !hold.report().confirmed);
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn a_confirmed_renewal_heals_the_nodes_that_lack_the_key() {
     hold.on_reply(1, command, answered(Vote::Granted), due, &mut nodes);
     assert_eq!(nodes.take(), [(2, heal)]);
     hold.on_reply(2, heal, answered(Vote::Granted), due, &mut nodes);
-    assert_eq!(hold.removal().remaining, 3);
+    assert_eq!(hold.possible_holders().count(), 3);
     // And last: it is healed all the same. The key of another is left alone, by NX.
     let (command, due) = renew(&mut hold, &mut nodes);
     for node in [0, 1] {
@@ -136,7 +136,7 @@ fn a_confirmed_renewal_heals_the_nodes_that_lack_the_key() {
     hold.on_reply(2, command, answered(HELD), due, &mut nodes);
     assert_eq!(nodes.take(), [(2, heal)]);
     hold.on_reply(2, heal, answered(HELD), due, &mut nodes);
-    assert_eq!(hold.removal().remaining, 2);
+    assert_eq!(hold.possible_holders().count(), 2);
 }
 
 #[test]

@@ -108,12 +108,9 @@ fn a_disowned_lock_is_released_everywhere() {
     let mut hold = Hold::new(3, &TERMS);
     hold.disown(at(0), &mut nodes);
     assert_eq!(nodes.releases(), [0, 1, 2]);
-    assert!(!hold.removal().confirmed);
+    assert!(!hold.report().confirmed);
     for (node, vote) in [(0, Vote::Granted), (1, HELD)] {
         hold.on_reply(node, Command::Release, answered(vote), at(1), &mut nodes);
     }
-    assert_eq!(
-        (hold.removal().confirmed, hold.removal().deleted),
-        (true, 1)
-    );
+    assert_eq!((hold.report().confirmed, hold.report().deleted), (true, 1));
 }

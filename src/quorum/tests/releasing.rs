@@ -219,9 +219,9 @@ fn a_release_is_confirmed_when_no_quorum_can_hold_the_key() {
             &mut nodes,
         );
     }
-    assert!(!hold.removal().confirmed);
+    assert!(!hold.report().confirmed);
     hold.on_deadline(at(1002), &mut nodes);
-    assert!(hold.removal().timed_out && !hold.removal().confirmed);
+    assert!(hold.report().timed_out && !hold.report().confirmed);
     hold.on_reply(
         2,
         Command::Release,
@@ -229,8 +229,11 @@ fn a_release_is_confirmed_when_no_quorum_can_hold_the_key() {
         at(1003),
         &mut nodes,
     );
-    assert!(hold.removal().confirmed);
-    assert_eq!((hold.removal().deleted, hold.removal().remaining), (3, 2));
+    assert!(hold.report().confirmed);
+    assert_eq!(
+        (hold.report().deleted, hold.possible_holders().count()),
+        (3, 2)
+    );
 }
 
 #[test]
@@ -247,7 +250,7 @@ fn callers_are_woken_once_when_a_release_is_confirmed_by_whatever_answer() {
         nodes.wakes = 0;
         let mut reply = |node, command, vote| {
             hold.on_reply(node, command, answered(vote), at(3), &mut nodes);
-            (hold.removal().confirmed, nodes.wakes)
+            (hold.report().confirmed, nodes.wakes)
         };
         assert_eq!(reply(0, Command::Release, Vote::Granted), (false, 0));
         assert_eq!(reply(last.0, last.1, last.2), (true, 1));
@@ -268,9 +271,9 @@ fn a_driver_that_is_gone_ends_all_debts() {
         hold.on_news(node, News::Gone, at(3), &mut nodes);
     }
     assert!(hold.is_settled());
-    let removal = hold.removal();
+    let report = hold.report();
     assert!(
-        !removal.confirmed && removal.timed_out,
+        !report.confirmed && report.timed_out,
         "the keys are still there"
     );
     assert_eq!(hold.possible_holders().collect::<Vec<_>>(), [0, 1, 2]);
@@ -287,6 +290,6 @@ fn callers_are_woken_when_a_retry_finds_the_driver_gone() {
     nodes.gone = vec![0];
     nodes.wakes = 0;
     hold.on_deadline(at(102), &mut nodes);
-    assert!(hold.is_settled() && hold.removal().timed_out);
+    assert!(hold.is_settled() && hold.report().timed_out);
     assert_eq!(nodes.wakes, 1);
 }

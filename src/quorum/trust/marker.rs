@@ -3,14 +3,6 @@
 use std::fmt;
 use std::time::Duration;
 
-/// Where it stands. It has no ttl.
-pub(crate) const KEY: &str = "redlock-quorum:node";
-
-/// The key under which the settings that all clients of a prefix share stand, in a node's keyspace.
-pub(crate) fn config_key(prefix: &str) -> String {
-    format!("redlock-quorum:config:{prefix}")
-}
-
 /// `run_id|first_seen`: the process that somebody found without a marker of its own, and when, in
 /// milliseconds of the server's `TIME`.
 #[derive(Clone, Debug, PartialEq, Eq)]

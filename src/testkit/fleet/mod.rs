@@ -20,6 +20,7 @@
 //! ```
 
 mod flavor;
+mod options;
 mod probe;
 mod server;
 mod supervisor;
@@ -30,7 +31,8 @@ use std::slice::{Iter, IterMut};
 use std::thread;
 
 pub use flavor::{Flavor, ServerKind};
-pub use server::{Options, Server};
+pub use options::Options;
+pub use server::Server;
 
 /// Several independent servers, the nodes of a quorum that has been founded: see [`Server::start`].
 ///

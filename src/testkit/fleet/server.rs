@@ -14,8 +14,10 @@ use redis::{Client, Connection, RedisResult, Value};
 use tempfile::TempDir;
 
 use super::flavor::Flavor;
+use super::options::Options;
 use super::probe::{self, State};
 use super::supervisor::Supervised;
+use crate::quorum::own_keys::MARKER;
 use crate::quorum::trust::marker;
 use crate::testkit::port;
 
@@ -26,84 +28,6 @@ const REPLY: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(2);
 /// How many ports are tried when others take them first.
 const PORTS: usize = 8;
-
-/// What a [`Server`] is started with. By default: no persistence, no password, no Unix socket.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-#[must_use]
-pub struct Options {
-    durable: bool,
-    password: Option<String>,
-    unix_socket: bool,
-    unfounded: bool,
-    arguments: Vec<String>,
-}
-
-impl Options {
-    /// The default options.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Keeps the data over a kill and a restart: an append-only file, synced to disk before every reply.
-    pub fn durable(mut self) -> Self {
-        self.durable = true;
-        self
-    }
-
-    /// Asks for a password.
-    pub fn password(mut self, password: impl Into<String>) -> Self {
-        self.password = Some(password.into());
-        self
-    }
-
-    /// Listens on a Unix socket as well.
-    pub fn unix_socket(mut self) -> Self {
-        self.unix_socket = true;
-        self
-    }
-
-    /// Leaves out the marker that says that this server belongs to a fleet that has been founded: to a
-    /// client it is as a server that nobody has used yet.
-    pub fn unfounded(mut self) -> Self {
-        self.unfounded = true;
-        self
-    }
-
-    /// Adds a command-line argument of the server, after all others.
-    pub fn argument(mut self, argument: impl Into<String>) -> Self {
-        self.arguments.push(argument.into());
-        self
-    }
-
-    fn command_line(&self, port: u16, socket: &Path) -> Vec<String> {
-        let port = port.to_string();
-        let appendonly = if self.durable { "yes" } else { "no" };
-        let mut line: Vec<String> = [
-            "--bind",
-            "127.0.0.1",
-            "--port",
-            &port,
-            "--save",
-            "",
-            "--appendonly",
-            appendonly,
-        ]
-        .map(str::to_owned)
-        .into();
-        let mut add = |name: &str, value: &str| line.extend([name.to_owned(), value.to_owned()]);
-        if self.durable {
-            add("--appendfsync", "always");
-        }
-        if let Some(password) = &self.password {
-            add("--requirepass", password);
-        }
-        if self.unix_socket {
-            add("--unixsocket", &socket.to_string_lossy());
-        }
-        line.extend_from_slice(&self.arguments);
-        line
-    }
-}
 
 /// A real server with a port and a directory of its own.
 ///
@@ -298,7 +222,7 @@ impl Server {
         let info: String = redis::from_redis_value(self.command(&["INFO", "server"])?)?;
         let run_id = info.lines().find_map(|line| line.strip_prefix("run_id:"));
         let marker = marker::founded(run_id.unwrap_or_default().trim());
-        self.command(&["SET", marker::KEY, &marker, "NX"])
+        self.command(&["SET", MARKER, &marker, "NX"])
     }
 
     fn running(&self) -> io::Result<&Supervised> {

@@ -2,9 +2,9 @@
 //!
 //! A [`Proxy`] runs in a thread of its own: blocking clients may use it, and a paused tokio clock does not touch it.
 //! A [`Fault`] is injected into a [`Direction`] of the connections in a [`Scope`]. Within one direction of one
-//! connection bytes never overtake each other and are never lost: a connection that lost some to
-//! [`Fault::Swallow`] passes nothing ever after, and is reset when that fault ends, for a client would otherwise take
-//! the reply to one command for that to another, which no network does.
+//! connection bytes never overtake each other, and none are lost from the middle of the stream: once
+//! [`Fault::Swallow`] has taken some, nothing more passes, and when that fault ends the connection is reset. Else a
+//! client could take the reply to one command for that to another, which no network does.
 //!
 //! # Examples
 //!
