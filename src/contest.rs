@@ -124,8 +124,10 @@ impl Contest<'_> {
         loop {
             let now = self.now();
             let random = || self.engine.entropy().jitter();
-            lost.attempt
-                .peek(|hold| waiting.hear(hold.round(), now, random));
+            let pending = lost.attempt.peek(|hold| {
+                waiting.hear(hold.round(), now, random);
+                hold.round().pending()
+            });
             for node in place.touched() {
                 waiting.on_touched(node, now);
             }
@@ -133,7 +135,12 @@ impl Contest<'_> {
             if now >= until || self.engine.is_closed() {
                 return;
             }
-            self.news(place, Some(until)).await;
+            let another = |hold: &Hold| (hold.round().pending() < pending).then_some(());
+            tokio::select! {
+                biased;
+                () = self.news(place, Some(until)) => {}
+                () = lost.attempt.wait(another) => {}
+            }
         }
     }
 

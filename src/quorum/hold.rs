@@ -218,8 +218,13 @@ impl Hold {
                 self.balloting.hear(vote);
                 // A vote for an earlier ballot does not count.
                 if ballot == self.balloting.current || bug!(FirstBallotCounts) {
+                    let is_late = self.is_releasing();
                     let verdict = self.round.on_vote(node, vote, error, now);
                     self.on_verdict(verdict, now, outbox);
+                    if is_late {
+                        // Whoever waits hears more about when to try again.
+                        outbox.wake();
+                    }
                 }
             }
             Command::Extend { number: 0, .. } => {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redlock_quorum::testkit::memory::{CutFate, Restart};
+use redlock_quorum::testkit::memory::{CutFate, Latency, Restart};
 use redlock_quorum::{Guard, Redlock, Renewal, RestartGuard, Wait};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -75,6 +75,26 @@ async fn the_end_of_a_quorum_of_keys_wakes_a_waiter_though_no_node_tells() {
     let late = waits.await.unwrap() - ends;
     // The ttl was told on the way back, and counts from its arrival.
     assert!(late >= TRIP && late <= ONE_WAY + TRIP + ms(2), "{late:?}");
+}
+
+/// Two nodes say that they hold it for long, which decides the round. What the third says later makes
+/// a quorum of keys that end soon.
+#[tokio::test(start_paused = true)]
+async fn a_vote_that_comes_after_the_round_counts_for_when_a_quorum_of_keys_ends() {
+    let world = World::new(3);
+    let waiter = world.client();
+    warm(&waiter).await;
+    let slow = Latency::fixed(ONE_WAY * 3);
+    world.links[2].set_latency(slow, slow);
+    for (server, ttl) in world.servers.iter().zip([400, 30_000, 400]) {
+        server.set("a", "somebody else", Some(ms(ttl)));
+    }
+    let end = now() + ms(400);
+    let guard = waiter.acquire("a").await.unwrap();
+    let late = now() - end;
+    // It is told how long the key lives yet when that is up to three ways old.
+    assert!(late <= ONE_WAY * 9 + ms(2), "{late:?}");
+    guard.release().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
