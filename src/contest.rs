@@ -58,7 +58,7 @@ impl Contest<'_> {
         // The first round is bare; whoever waits lets the nodes tell.
         let mut watches = false;
         loop {
-            let (gap, waited) = self.turn(&place).await?;
+            let (gap, waited) = self.turn(&place, &mut waiting).await?;
             watches |= waited;
             // What has been told so far, the attempt will find out.
             drop(place.touched());
@@ -84,7 +84,9 @@ impl Contest<'_> {
             let pause = lost
                 .attempt
                 .peek(|hold| waiting.on_lost(hold.round(), now, random));
-            if watches {
+            if place.turn() == Turn::Behind {
+                // Its turn comes with the end of that lock.
+            } else if watches {
                 self.listen(&place, &lost, &mut waiting).await;
             } else {
                 self.pause(self.in_time(now.after(pause))).await;
@@ -95,7 +97,11 @@ impl Contest<'_> {
 
     /// Waits for our turn, at most until the deadline. Returns the gap that was kept, and whether
     /// it is not our turn and yet time for an attempt.
-    async fn turn(&self, place: &Place) -> Result<(Duration, bool), AcquireError> {
+    async fn turn(
+        &self,
+        place: &Place,
+        waiting: &mut Waiting,
+    ) -> Result<(Duration, bool), AcquireError> {
         let poll_at = self.after(waiting::poll_pause(self.engine.entropy().jitter()));
         loop {
             if self.engine.is_closed() {
@@ -109,7 +115,14 @@ impl Contest<'_> {
                     return Ok((gap, false));
                 }
                 // Its holder may be wrong about it.
-                Turn::Behind => Some(self.in_time(poll_at)),
+                Turn::Behind => {
+                    let now = self.now();
+                    for node in place.touched() {
+                        waiting.on_touched(node, now);
+                    }
+                    let news = waiting.due_by_news();
+                    Some(self.in_time(news.map_or(poll_at, |at| at.min(poll_at))))
+                }
                 Turn::Queued => self.deadline().filter(|_| !bug!(QueuedForGood)),
             };
             if until.is_some_and(|until| self.now() >= until) {

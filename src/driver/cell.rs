@@ -57,6 +57,8 @@ struct State {
     /// The nodes whose news this cell is told, one bit each.
     told: u32,
     settled: bool,
+    /// The lines of its resources were told that it is over.
+    over: bool,
     /// The latest moment that anybody was shown: nothing is decided before it.
     latest: Moment,
 }
@@ -86,6 +88,7 @@ impl Cell {
                 armed: None,
                 told: 0,
                 settled: false,
+                over: false,
                 latest: Moment::default(),
             }),
             claims: Claims::new(terms.ballot),
@@ -161,7 +164,9 @@ impl Cell {
         let result = input(&mut state.hold, now, &mut post);
         let news = self.listen(&mut state);
         let ends = state.hold.is_releasing() && self.claims.end();
+        let over = state.hold.is_over() && !std::mem::replace(&mut state.over, true);
         let left = ends.then(|| bits(state.hold.possible_holders()));
+        let left = left.or_else(|| over.then_some(0));
         let settled = self.arm(&mut state);
         drop(state);
         if let Some(nodes) = left {

@@ -15,6 +15,7 @@ use super::cell::Cell;
 use super::turns::{Ended, Turns};
 use crate::clock::Clock;
 use crate::quorum::bug;
+use crate::quorum::hold::Hold;
 
 /// All lines of one client.
 #[derive(Debug)]
@@ -117,14 +118,15 @@ impl Queue {
     }
 
     fn on_held(&self, cell: &Cell) {
-        if cell.has_ended() {
+        if cell.has_ended() || cell.peek(Hold::is_over) {
             // It did not last until it was written down.
             self.on_ended(cell, 0);
         }
     }
 
     /// An attempt or a hold of this process has ended, and what it had on these nodes, one bit each,
-    /// is being removed. The nodes do not tell us of that: it is our own doing.
+    /// is being removed. The nodes do not tell us of that: it is our own doing. (None are named when
+    /// a hold is over, and its keys stay for as long as its guard or their ttl lasts.)
     pub(crate) fn on_ended(&self, cell: &Cell, nodes: u32) {
         if self.is_empty() {
             return;

@@ -142,6 +142,11 @@ impl Hold {
         matches!(self.phase, Phase::Releasing { .. })
     }
 
+    /// Is it past the longest time that it may be held?
+    pub(crate) const fn is_over(&self) -> bool {
+        matches!(self.phase, Phase::Lingering { .. })
+    }
+
     pub(crate) fn is_settled(&self) -> bool {
         self.is_releasing() && self.ledger.is_settled()
     }
@@ -218,7 +223,7 @@ impl Hold {
                 self.balloting.hear(vote);
                 // A vote for an earlier ballot does not count.
                 if ballot == self.balloting.current || bug!(FirstBallotCounts) {
-                    let is_late = self.is_releasing();
+                    let is_late = self.verdict().is_some_and(|verdict| verdict != Verdict::Won);
                     let verdict = self.round.on_vote(node, vote, error, now);
                     self.on_verdict(verdict, now, outbox);
                     if is_late {

@@ -174,9 +174,6 @@ impl Waiting {
 
     /// When to try again, unless there is news before. `tells`: does this node tell of changes?
     pub(crate) fn due(&self, tells: impl Fn(usize) -> bool) -> Moment {
-        let mut free: Vec<Moment> = self.seen.iter().filter_map(|seen| seen.free_at()).collect();
-        free.sort_unstable();
-        let can_be_free = free.get(self.quorum.saturating_sub(1)).copied();
         let first = self
             .first_news
             .map(|news| news.after(self.trip.saturating_mul(2)));
@@ -187,14 +184,33 @@ impl Waiting {
         };
         let heard = self.seen.iter().enumerate().filter(|&seen| hears(seen));
         let blind = (heard.count() < self.quorum).then_some(self.blind_until);
-        [can_be_free, first]
+        [self.quorum_of(Seen::free_at), first]
             .into_iter()
             .flatten()
-            .map(|at| at.after(self.apart).max(self.quiet_until))
+            .map(|at| self.not_too_soon(at))
             .chain(blind)
-            .chain([self.poll_at])
-            .min()
-            .unwrap_or(self.poll_at)
+            .fold(self.poll_at, Moment::min)
+    }
+
+    /// When to try again behind a holder of the same client, if there is news of a quorum: what that
+    /// holder does the nodes do not tell, so neither the first word nor a ttl says much.
+    pub(crate) fn due_by_news(&self) -> Option<Moment> {
+        self.first_news?;
+        let at = self.quorum_of(|seen| match seen {
+            Seen::Free { since } => Some(since),
+            Seen::Nothing | Seen::Held { .. } => None,
+        });
+        at.map(|at| self.not_too_soon(at))
+    }
+
+    fn quorum_of(&self, free_at: impl Fn(Seen) -> Option<Moment>) -> Option<Moment> {
+        let mut free: Vec<Moment> = self.seen.iter().copied().filter_map(free_at).collect();
+        free.sort_unstable();
+        free.get(self.quorum.saturating_sub(1)).copied()
+    }
+
+    fn not_too_soon(&self, at: Moment) -> Moment {
+        at.after(self.apart).max(self.quiet_until)
     }
 }
 

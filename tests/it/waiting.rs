@@ -91,6 +91,41 @@ async fn a_holder_that_is_wrong_is_found_out_at_the_poll_floor() {
     soon("nobody is in line", || redlock.lines() == 0).await;
 }
 
+/// Who has found the lock held at the poll floor is told of what happens from then on.
+#[tokio::test(start_paused = true)]
+async fn a_holder_that_is_wrong_is_found_out_at_once_if_the_nodes_tell() {
+    for after in [3_000, 6_000] {
+        let world = World::new(3);
+        let redlock = world.client();
+        let guard = redlock.acquire("a").renewal(Renewal::off()).await.unwrap();
+        let waiter = tokio::spawn(redlock.acquire("a").into_future());
+        tokio::time::sleep(ms(after)).await;
+        let deleted = now();
+        world.servers.iter().for_each(|server| server.delete("a"));
+        let second = waiter.await.unwrap().unwrap();
+        assert_eq!(now() - deleted, ONE_WAY + TRIP, "after {after} ms");
+        drop((guard, second));
+    }
+}
+
+/// Its keys outlast it, as long as nobody lets go of its guard.
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_has_been_held_for_as_long_as_it_may_is_nobodys_turn() {
+    for longest in [30, 100, 500, 1_500, 2_900] {
+        let world = World::new(3);
+        let redlock = world.client();
+        warm(&redlock).await;
+        let renewal = Renewal::off().max_hold(ms(longest));
+        let ends = now() + ONE_WAY + ms(3_000);
+        let request = redlock.acquire("a").ttl(ms(3_000)).renewal(renewal);
+        let first = request.await.unwrap();
+        let second = redlock.acquire("a").await.unwrap();
+        let late = now() - ends;
+        assert!(late <= ONE_WAY + TRIP + ms(2), "{longest} ms: {late:?}");
+        drop((first, second));
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_lost_a_detached_and_a_leaked_lock_let_the_next_one_go() {
     let world = World::new(3);
