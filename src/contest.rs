@@ -32,6 +32,13 @@ struct Lost {
     verdict: Verdict,
 }
 
+impl Lost {
+    /// Of a set: the keys that were in the way at a node, one bit each, where that is known.
+    fn in_way(&self) -> impl Fn(usize) -> u64 {
+        |node| self.attempt.in_way(node)
+    }
+}
+
 impl Contest<'_> {
     pub(crate) async fn run(&self) -> Result<Arc<Cell>, AcquireError> {
         if self.wanted.wait != Wait::Once {
@@ -53,15 +60,14 @@ impl Contest<'_> {
         let place = self.engine.queue().join(self.wanted.resources.keys());
         let connected = self.began.after(CONNECT_TIMEOUT);
         self.engine.ready(self.in_time(connected)).await;
-        let keys = self.wanted.resources.keys().len();
-        let mut waiting = Waiting::new(self.engine.nodes().len(), keys);
+        let mut waiting = Waiting::new(self.engine.nodes().len());
         // The first round is bare; whoever waits lets the nodes tell.
         let mut watches = false;
         loop {
             let (gap, waited) = self.turn(&place, &mut waiting).await?;
             watches |= waited;
             // What has been told so far, the attempt will find out.
-            drop(place.touched());
+            place.touched().for_each(drop);
             // The last attempt begins at the deadline, if it comes to that.
             let is_last = self.is_over();
             let lost = match self.attempt(watches, Some(place.ticket())).await? {
@@ -83,7 +89,7 @@ impl Contest<'_> {
             let now = self.now();
             let pause = lost
                 .attempt
-                .peek(|hold| waiting.on_lost(hold.round(), now, random));
+                .peek(|hold| waiting.on_lost(hold.round(), lost.in_way(), now, random));
             if place.turn() == Turn::Behind {
                 // Its turn comes with the end of that lock.
             } else if watches {
@@ -117,8 +123,8 @@ impl Contest<'_> {
                 // Its holder may be wrong about it.
                 Turn::Behind => {
                     let now = self.now();
-                    for node in place.touched() {
-                        waiting.on_touched(node, now);
+                    for (node, keys) in place.touched() {
+                        waiting.on_touched(node, keys, now);
                     }
                     let news = waiting.due_by_news();
                     Some(self.in_time(news.map_or(poll_at, |at| at.min(poll_at))))
@@ -138,11 +144,11 @@ impl Contest<'_> {
             let now = self.now();
             let random = || self.engine.entropy().jitter();
             let pending = lost.attempt.peek(|hold| {
-                waiting.hear(hold.round(), now, random);
+                waiting.hear(hold.round(), lost.in_way(), now, random);
                 hold.round().pending()
             });
-            for node in place.touched() {
-                waiting.on_touched(node, now);
+            for (node, keys) in place.touched() {
+                waiting.on_touched(node, keys, now);
             }
             let until = self.in_time(waiting.due(|node| self.engine.tells(node)));
             if now >= until || self.engine.is_closed() {

@@ -51,6 +51,11 @@ impl Attempt {
         self.cell.peek(look)
     }
 
+    /// See [`Cell::in_way`].
+    pub(crate) fn in_way(&self, node: usize) -> u64 {
+        self.cell.in_way(node)
+    }
+
     /// See [`Hold::backdate`].
     #[cfg(feature = "testkit")]
     pub(crate) fn backdate(&self, started_at: Moment) {

@@ -1,6 +1,7 @@
 //! One lock attempt on its way through the world.
 
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
@@ -43,6 +44,8 @@ pub(crate) struct Cell {
     mark: Mark,
     // A std mutex: the core never blocks, and nothing is awaited under it.
     state: Mutex<State>,
+    /// Of a set: the keys that were in the way at each node, one bit each.
+    in_way: Box<[AtomicU64]>,
     claims: Claims,
     changed: Notify,
     /// One explicit extension at a time.
@@ -79,6 +82,8 @@ impl Cell {
         begin: impl FnOnce(&mut Hold, Moment, &mut dyn Outbox),
     ) -> Arc<Self> {
         let hold = Hold::new(engine.nodes().len(), terms);
+        let is_set = mark.keys.len() > 1;
+        let in_way = engine.nodes().filter(|_node| is_set);
         let cell = Arc::new(Self {
             id: engine.next_id(),
             engine: Arc::clone(engine),
@@ -91,6 +96,7 @@ impl Cell {
                 over: false,
                 latest: Moment::default(),
             }),
+            in_way: in_way.map(|_node| AtomicU64::new(0)).collect(),
             claims: Claims::new(terms.ballot),
             changed: Notify::new(),
             extending: tokio::sync::Mutex::default(),
@@ -118,6 +124,12 @@ impl Cell {
 
     pub(crate) const fn ticket(&self) -> Option<u64> {
         self.mark.ticket
+    }
+
+    /// Of a set: the keys that were in the way at this node, one bit each, where that is known.
+    pub(crate) fn in_way(&self, node: usize) -> u64 {
+        let keys = self.in_way.get(node);
+        keys.map_or(0, |keys| keys.load(Ordering::Acquire))
     }
 
     /// Has its removal begun?
@@ -304,6 +316,12 @@ impl Caller for Cell {
 
     fn claim(&self, node: usize, command: Command) -> bool {
         self.claims.claim(node, command)
+    }
+
+    fn on_blocked(&self, node: usize, keys: u64) {
+        if let Some(in_way) = self.in_way.get(node) {
+            in_way.store(keys, Ordering::Release);
+        }
     }
 
     fn on_reply(self: Arc<Self>, node: usize, command: Command, reply: Reply, at: Option<Moment>) {

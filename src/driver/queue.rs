@@ -5,7 +5,7 @@
 //! get their chance too: after a row of grants in this one the head keeps off for a moment.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -21,6 +21,7 @@ use crate::quorum::hold::Hold;
 #[derive(Debug)]
 pub(crate) struct Queue {
     clock: Arc<Clock>,
+    nodes: usize,
     // A std mutex: nothing is awaited under it, and nobody called.
     lines: Mutex<Lines>,
     /// How many lines there are. In one order with the end of a hold, which looks here: whoever writes
@@ -48,10 +49,28 @@ struct Line {
 #[derive(Debug)]
 struct Ticket {
     number: u64,
+    keys: Arc<[Box<str>]>,
     /// It may be its turn, or there is news.
     changed: Notify,
-    /// The nodes where a key may have changed, one bit each.
-    touched: AtomicU32,
+    /// For each node the keys that may have changed there, one bit each.
+    touched: Box<[AtomicU64]>,
+}
+
+impl Ticket {
+    /// News of this key, or of all, from these nodes, one bit each.
+    fn touch(&self, nodes: u32, key: Option<&str>) {
+        let place = |key: &str| self.keys.binary_search_by(|one| (**one).cmp(key)).ok();
+        // A single key is as good as all.
+        let place = key.filter(|_| self.keys.len() > 1).and_then(place);
+        let place = place.and_then(|place| u32::try_from(place).ok());
+        let bit = place.and_then(|place| 1_u64.checked_shl(place));
+        for (node, touched) in self.touched.iter().enumerate() {
+            if nodes & (1 << node) != 0 {
+                touched.fetch_or(bit.unwrap_or(u64::MAX), Ordering::AcqRel);
+            }
+        }
+        self.changed.notify_one();
+    }
 }
 
 /// Whose turn it is.
@@ -66,9 +85,10 @@ pub(crate) enum Turn {
 }
 
 impl Queue {
-    pub(crate) fn new(clock: Arc<Clock>) -> Self {
+    pub(crate) fn new(clock: Arc<Clock>, nodes: usize) -> Self {
         Self {
             clock,
+            nodes,
             lines: Mutex::default(),
             len: AtomicUsize::new(0),
             tickets: AtomicU64::new(0),
@@ -85,7 +105,8 @@ impl Queue {
                 .fetch_add(1, Ordering::Relaxed)
                 .saturating_add(1),
             changed: Notify::new(),
-            touched: AtomicU32::new(0),
+            keys: Arc::clone(keys),
+            touched: (0..self.nodes).map(|_node| AtomicU64::new(0)).collect(),
         });
         let in_all = if bug!(SetInOneLine) { 1 } else { keys.len() };
         for key in keys.iter().take(in_all) {
@@ -100,7 +121,6 @@ impl Queue {
         drop(lines);
         Place {
             queue: Arc::clone(self),
-            keys: Arc::clone(keys),
             ticket,
             queued: true,
         }
@@ -142,7 +162,7 @@ impl Queue {
                 continue;
             }
             if !bug!(HeadNotWoken) {
-                line.tell(nodes, cell.ticket());
+                line.tell(nodes, Some(key), cell.ticket());
             }
             lines.end_if_idle(key, &self.clock);
         }
@@ -162,10 +182,13 @@ impl Queue {
         match key {
             Some(key) => {
                 if let Some(line) = lines.by_key.get(key) {
-                    line.tell(bit, None);
+                    line.tell(bit, Some(key), None);
                 }
             }
-            None => lines.by_key.values().for_each(|line| line.tell(bit, None)),
+            None => {
+                let lines = lines.by_key.values();
+                lines.for_each(|line| line.tell(bit, None, None));
+            }
         }
     }
 
@@ -218,17 +241,16 @@ impl Line {
             self.waiting.retain(|one| !is_it(one));
         }
         if !bug!(NextNotCalled) {
-            self.tell(0, None);
+            self.tell(0, None, None);
         }
     }
 
     /// News for the head, unless it is its own doing.
-    fn tell(&self, nodes: u32, by: Option<u64>) {
+    fn tell(&self, nodes: u32, key: Option<&str>, by: Option<u64>) {
         if let Some(head) = self.waiting.front()
             && by != Some(head.number)
         {
-            head.touched.fetch_or(nodes, Ordering::AcqRel);
-            head.changed.notify_one();
+            head.touch(nodes, key);
         }
     }
 }
@@ -237,7 +259,6 @@ impl Line {
 #[derive(Debug)]
 pub(crate) struct Place {
     queue: Arc<Queue>,
-    keys: Arc<[Box<str>]>,
     ticket: Arc<Ticket>,
     queued: bool,
 }
@@ -253,7 +274,7 @@ impl Place {
         let mut turn = Turn::Ours {
             gap: Duration::ZERO,
         };
-        for key in self.keys.iter() {
+        for key in self.ticket.keys.iter() {
             let Some(line) = lines.by_key.get(key) else {
                 continue;
             };
@@ -276,16 +297,17 @@ impl Place {
         self.ticket.changed.notified().await;
     }
 
-    /// The nodes where a key may have changed since the last call.
-    pub(crate) fn touched(&self) -> impl Iterator<Item = usize> + use<> {
-        let nodes = self.ticket.touched.swap(0, Ordering::AcqRel);
-        (0..u32::BITS as usize).filter(move |node| nodes & (1 << node) != 0)
+    /// The nodes where keys may have changed since the last call, and which keys, one bit each.
+    pub(crate) fn touched(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
+        let nodes = self.ticket.touched.iter().enumerate();
+        let touched = nodes.map(|(node, keys)| (node, keys.swap(0, Ordering::AcqRel)));
+        touched.filter(|&(_, keys)| keys != 0)
     }
 
     /// An attempt from this place has failed: others were in the way. `gap`: what it kept off for.
     pub(crate) fn lost(&self, gap: Duration) {
         let mut lines = self.queue.lines();
-        for key in self.keys.iter() {
+        for key in self.ticket.keys.iter() {
             if let Some(line) = lines.by_key.get_mut(key) {
                 line.turns.on_lost(!gap.is_zero());
             }
@@ -296,7 +318,7 @@ impl Place {
     pub(crate) fn won(mut self, cell: &Cell, gap: Duration, trip: Duration) {
         let now = self.queue.clock.now();
         let mut lines = self.queue.lines();
-        for key in self.keys.iter() {
+        for key in self.ticket.keys.iter() {
             if let Some(line) = lines.by_key.get_mut(key) {
                 line.turns.on_won(!gap.is_zero(), trip, now);
                 // At one moment: nobody gets between the waiter and the holder.
@@ -314,7 +336,7 @@ impl Place {
             return;
         }
         let mut lines = self.queue.lines();
-        for key in self.keys.iter() {
+        for key in self.ticket.keys.iter() {
             if let Some(line) = lines.by_key.get_mut(key) {
                 line.leave(&self.ticket);
                 lines.end_if_idle(key, &self.queue.clock);

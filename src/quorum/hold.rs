@@ -223,7 +223,9 @@ impl Hold {
                 self.balloting.hear(vote);
                 // A vote for an earlier ballot does not count.
                 if ballot == self.balloting.current || bug!(FirstBallotCounts) {
-                    let is_late = self.verdict().is_some_and(|verdict| verdict != Verdict::Won);
+                    let is_late = self
+                        .verdict()
+                        .is_some_and(|verdict| verdict != Verdict::Won);
                     let verdict = self.round.on_vote(node, vote, error, now);
                     self.on_verdict(verdict, now, outbox);
                     if is_late {

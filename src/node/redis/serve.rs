@@ -17,6 +17,7 @@ use super::glancing;
 use super::ladder::{Form, Ladder};
 use super::marker;
 use super::outgoing::{Outgoing, Sent};
+use super::sets;
 use super::transaction::{self, Next};
 use super::watching::{self, Watching};
 use crate::node::Link;
@@ -291,6 +292,7 @@ impl Driver {
             }
             let (vote, error) = commands::vote(&sent.request, value);
             let vote = watching::complete(&sent, vote, replies);
+            sent.request.blocked(sets::in_way(&sent.request, value));
             self.gate.answered(1);
             let (vote, error) = self.vigil.vouch(command, vote, error, now);
             sent.request.answer(vote, error, now);
