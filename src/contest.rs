@@ -110,7 +110,7 @@ impl Contest<'_> {
     ) -> Result<(Duration, bool), AcquireError> {
         let poll_at = self.after(waiting::poll_pause(self.engine.entropy().jitter()));
         loop {
-            if self.engine.is_closed() {
+            if self.engine.has_ended() {
                 return Err(AcquireError::Closed);
             }
             let until = match place.turn() {
@@ -151,7 +151,7 @@ impl Contest<'_> {
                 waiting.on_touched(node, keys, now);
             }
             let until = self.in_time(waiting.due(|node| self.engine.tells(node)));
-            if now >= until || self.engine.is_closed() {
+            if now >= until || self.engine.has_ended() {
                 return;
             }
             let another = |hold: &Hold| (hold.round().pending() < pending).then_some(());
@@ -250,12 +250,12 @@ impl Contest<'_> {
             .is_some_and(|deadline| self.now() >= deadline)
     }
 
-    /// Waits until the place has news, the moment has come, or the client is closed.
+    /// Waits until the place has news, the moment has come, or the client has ended.
     async fn news(&self, place: &Place, until: Option<Moment>) {
         let quiet = async {
             match until {
                 Some(until) => self.pause(until).await,
-                None => self.closed().await,
+                None => self.ended().await,
             }
         };
         tokio::select! {
@@ -265,17 +265,17 @@ impl Contest<'_> {
         }
     }
 
-    /// Waits until the moment has come or the client is closed.
+    /// Waits until the moment has come or the client has ended.
     async fn pause(&self, until: Moment) {
         tokio::select! {
             biased;
             () = self.engine.sleep_until(until) => {}
-            () = self.closed() => {}
+            () = self.ended() => {}
         }
     }
 
-    async fn closed(&self) {
-        let closed = || self.engine.is_closed().then_some(());
-        self.engine.wait(closed).await;
+    async fn ended(&self) {
+        let ended = || self.engine.has_ended().then_some(());
+        self.engine.wait(ended).await;
     }
 }

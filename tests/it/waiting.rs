@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use redlock_quorum::testkit::memory::MemoryLink;
 use redlock_quorum::{AcquireError, Renewal, Vote, Wait};
 use tokio::task::JoinSet;
 
@@ -228,6 +229,25 @@ async fn whoever_waits_is_told_that_the_client_closes() {
         let error = waiter.await.unwrap().unwrap_err();
         assert!(matches!(error, AcquireError::Closed), "{error}");
     }
+    drop(guard);
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_waits_is_told_at_once_that_the_runtime_of_the_client_has_ended() {
+    let world = World::new(3);
+    let redlock = world.client();
+    let guard = world.stranger().acquire("a").await.unwrap();
+    let waiters: Vec<_> = (0..3)
+        .map(|_| tokio::spawn(redlock.acquire("a").wait(Wait::Forever).into_future()))
+        .collect();
+    tokio::time::sleep(ms(700)).await;
+    let ended = now();
+    world.links.iter().for_each(MemoryLink::end_client);
+    for waiter in waiters {
+        let error = waiter.await.unwrap().unwrap_err();
+        assert!(matches!(error, AcquireError::Closed), "{error}");
+    }
+    assert_eq!(now(), ended);
     drop(guard);
 }
 
