@@ -4,7 +4,7 @@
 //! a holder's end is what wakes it, so its acquire goes out right behind the release. Other processes
 //! get their chance too: after a row of grants in this one the head keeps off for a moment.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -39,7 +39,8 @@ struct Lines {
 /// Who waits for one resource, and who holds it; gone when nobody does either.
 #[derive(Debug, Default)]
 struct Line {
-    waiting: VecDeque<Arc<Ticket>>,
+    /// By their numbers, which they got in the order in which they came.
+    waiting: BTreeMap<u64, Arc<Ticket>>,
     /// The lock that this process holds.
     holder: Option<u64>,
     turns: Turns,
@@ -111,11 +112,7 @@ impl Queue {
         let in_all = if bug!(SetInOneLine) { 1 } else { keys.len() };
         for key in keys.iter().take(in_all) {
             let line = lines.line(key, &self.clock);
-            if bug!(LastInFirstOut) {
-                line.waiting.push_front(Arc::clone(&ticket));
-            } else {
-                line.waiting.push_back(Arc::clone(&ticket));
-            }
+            line.waiting.insert(ticket.number, Arc::clone(&ticket));
         }
         self.len.store(lines.by_key.len(), Ordering::SeqCst);
         drop(lines);
@@ -233,21 +230,25 @@ impl Line {
     }
 
     /// Whoever is next is called, in case it was the head that leaves.
-    fn leave(&mut self, ticket: &Arc<Ticket>) {
-        let is_it = |one: &Arc<Ticket>| Arc::ptr_eq(one, ticket);
-        if self.waiting.front().is_some_and(is_it) {
-            self.waiting.pop_front();
-        } else {
-            self.waiting.retain(|one| !is_it(one));
-        }
+    fn leave(&mut self, ticket: &Ticket) {
+        self.waiting.remove(&ticket.number);
         if !bug!(NextNotCalled) {
             self.tell(0, None, None);
         }
     }
 
+    fn head(&self) -> Option<&Arc<Ticket>> {
+        let head = if bug!(LastInFirstOut) {
+            self.waiting.last_key_value()
+        } else {
+            self.waiting.first_key_value()
+        };
+        head.map(|(_, ticket)| ticket)
+    }
+
     /// News for the head, unless it is its own doing.
     fn tell(&self, nodes: u32, key: Option<&str>, by: Option<u64>) {
-        if let Some(head) = self.waiting.front()
+        if let Some(head) = self.head()
             && by != Some(head.number)
         {
             head.touch(nodes, key);
@@ -279,7 +280,7 @@ impl Place {
                 continue;
             };
             let is_head = |head: &Arc<Ticket>| Arc::ptr_eq(head, &self.ticket);
-            if !line.waiting.front().is_some_and(is_head) {
+            if !line.head().is_some_and(is_head) {
                 return Turn::Queued;
             }
             turn = match turn {
