@@ -62,9 +62,11 @@ pub(super) fn in_way(request: &Request, reply: &Value) -> u64 {
     let Some(Value::Array(places)) = parts.last().filter(|_| request.is_for_set()) else {
         return 0;
     };
-    let bit = |place: &Value| match place {
-        Value::Int(place) => u32::try_from(place.saturating_sub(1)).ok(),
-        _ => None,
+    let bit = |place: &Value| {
+        let Value::Int(place) = place else {
+            return None;
+        };
+        u32::try_from(place.saturating_sub(1)).ok()
     };
     let bits = places.iter().filter_map(bit);
     bits.fold(0, |keys, bit| keys | 1_u64.checked_shl(bit).unwrap_or(0))
