@@ -32,6 +32,13 @@ struct Lost {
     verdict: Verdict,
 }
 
+impl Lost {
+    /// Of a set: the keys that were in the way at a node, one bit each, where that is known.
+    fn in_way(&self) -> impl Fn(usize) -> u64 {
+        |node| self.attempt.in_way(node)
+    }
+}
+
 impl Contest<'_> {
     pub(crate) async fn run(&self) -> Result<Arc<Cell>, AcquireError> {
         if self.wanted.wait != Wait::Once {
@@ -53,15 +60,14 @@ impl Contest<'_> {
         let place = self.engine.queue().join(self.wanted.resources.keys());
         let connected = self.began.after(CONNECT_TIMEOUT);
         self.engine.ready(self.in_time(connected)).await;
-        let keys = self.wanted.resources.keys().len();
-        let mut waiting = Waiting::new(self.engine.nodes().len(), keys);
+        let mut waiting = Waiting::new(self.engine.nodes().len());
         // The first round is bare; whoever waits lets the nodes tell.
         let mut watches = false;
         loop {
-            let (gap, waited) = self.turn(&place).await?;
+            let (gap, waited) = self.turn(&place, &mut waiting).await?;
             watches |= waited;
             // What has been told so far, the attempt will find out.
-            drop(place.touched());
+            place.touched().for_each(drop);
             // The last attempt begins at the deadline, if it comes to that.
             let is_last = self.is_over();
             let lost = match self.attempt(watches, Some(place.ticket())).await? {
@@ -83,8 +89,10 @@ impl Contest<'_> {
             let now = self.now();
             let pause = lost
                 .attempt
-                .peek(|hold| waiting.on_lost(hold.round(), now, random));
-            if watches {
+                .peek(|hold| waiting.on_lost(hold.round(), lost.in_way(), now, random));
+            if place.turn() == Turn::Behind {
+                // Its turn comes with the end of that lock.
+            } else if watches {
                 self.listen(&place, &lost, &mut waiting).await;
             } else {
                 self.pause(self.in_time(now.after(pause))).await;
@@ -95,10 +103,14 @@ impl Contest<'_> {
 
     /// Waits for our turn, at most until the deadline. Returns the gap that was kept, and whether
     /// it is not our turn and yet time for an attempt.
-    async fn turn(&self, place: &Place) -> Result<(Duration, bool), AcquireError> {
+    async fn turn(
+        &self,
+        place: &Place,
+        waiting: &mut Waiting,
+    ) -> Result<(Duration, bool), AcquireError> {
         let poll_at = self.after(waiting::poll_pause(self.engine.entropy().jitter()));
         loop {
-            if self.engine.is_closed() {
+            if self.engine.has_ended() {
                 return Err(AcquireError::Closed);
             }
             let until = match place.turn() {
@@ -109,7 +121,14 @@ impl Contest<'_> {
                     return Ok((gap, false));
                 }
                 // Its holder may be wrong about it.
-                Turn::Behind => Some(self.in_time(poll_at)),
+                Turn::Behind => {
+                    let now = self.now();
+                    for (node, keys) in place.touched() {
+                        waiting.on_touched(node, keys, now);
+                    }
+                    let news = waiting.due_by_news();
+                    Some(self.in_time(news.map_or(poll_at, |at| at.min(poll_at))))
+                }
                 Turn::Queued => self.deadline().filter(|_| !bug!(QueuedForGood)),
             };
             if until.is_some_and(|until| self.now() >= until) {
@@ -124,16 +143,23 @@ impl Contest<'_> {
         loop {
             let now = self.now();
             let random = || self.engine.entropy().jitter();
-            lost.attempt
-                .peek(|hold| waiting.hear(hold.round(), now, random));
-            for node in place.touched() {
-                waiting.on_touched(node, now);
+            let pending = lost.attempt.peek(|hold| {
+                waiting.hear(hold.round(), lost.in_way(), now, random);
+                hold.round().pending()
+            });
+            for (node, keys) in place.touched() {
+                waiting.on_touched(node, keys, now);
             }
             let until = self.in_time(waiting.due(|node| self.engine.tells(node)));
-            if now >= until || self.engine.is_closed() {
+            if now >= until || self.engine.has_ended() {
                 return;
             }
-            self.news(place, Some(until)).await;
+            let another = |hold: &Hold| (hold.round().pending() < pending).then_some(());
+            tokio::select! {
+                biased;
+                () = self.news(place, Some(until)) => {}
+                () = lost.attempt.wait(another) => {}
+            }
         }
     }
 
@@ -224,12 +250,12 @@ impl Contest<'_> {
             .is_some_and(|deadline| self.now() >= deadline)
     }
 
-    /// Waits until the place has news, the moment has come, or the client is closed.
+    /// Waits until the place has news, the moment has come, or the client has ended.
     async fn news(&self, place: &Place, until: Option<Moment>) {
         let quiet = async {
             match until {
                 Some(until) => self.pause(until).await,
-                None => self.closed().await,
+                None => self.ended().await,
             }
         };
         tokio::select! {
@@ -239,17 +265,17 @@ impl Contest<'_> {
         }
     }
 
-    /// Waits until the moment has come or the client is closed.
+    /// Waits until the moment has come or the client has ended.
     async fn pause(&self, until: Moment) {
         tokio::select! {
             biased;
             () = self.engine.sleep_until(until) => {}
-            () = self.closed() => {}
+            () = self.ended() => {}
         }
     }
 
-    async fn closed(&self) {
-        let closed = || self.engine.is_closed().then_some(());
-        self.engine.wait(closed).await;
+    async fn ended(&self) {
+        let ended = || self.engine.has_ended().then_some(());
+        self.engine.wait(ended).await;
     }
 }

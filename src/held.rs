@@ -51,6 +51,14 @@ impl Held {
         self.cell.tally()
     }
 
+    /// What to say where no node has answered.
+    pub(crate) fn unanswered(&self, waited: Duration) -> Unacquired {
+        let quorum = self.cell.peek(|hold| hold.round().quorum());
+        let names = self.cell.engine().names();
+        let votes = names.iter().map(|_node| (None, None));
+        Unacquired::new(Tally::new(names, votes, quorum), waited)
+    }
+
     pub(crate) fn valid_until(&self) -> Instant {
         let until = self.cell.peek(Hold::valid_until);
         self.cell.engine().clock().instant(until).into_std()

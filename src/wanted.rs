@@ -86,7 +86,7 @@ impl Wanted {
             () = self.patience(&engine, began) => None,
         };
         if let Some(held) = slot.held().filter(|_| !bug!(NestedAsksAgain)) {
-            return self.nest(held).await;
+            return self.nest(held, &engine, began).await;
         }
         let held = self.contend(&engine, began).await?;
         slot.hold(&held);
@@ -107,8 +107,24 @@ impl Wanted {
         engine.sleep_until(until).await;
     }
 
+    /// Until when the round lasts that begins at the deadline.
+    async fn last_round(&self, engine: &Engine, began: Moment) {
+        let begins = match self.wait {
+            Wait::Once => engine.clock().now(),
+            Wait::For(limit) => began.after(limit),
+            Wait::Forever => return std::future::pending().await,
+        };
+        let round = self.redlock.config().round_timeout(self.ttl);
+        engine.sleep_until(begins.after(round)).await;
+    }
+
     /// The owner holds it already.
-    async fn nest(&self, held: Arc<Held>) -> Result<Arc<Held>, AcquireError> {
+    async fn nest(
+        &self,
+        held: Arc<Held>,
+        engine: &Engine,
+        began: Moment,
+    ) -> Result<Arc<Held>, AcquireError> {
         if let Some(cause) = held.loss() {
             return Err(AcquireError::Lost(cause));
         }
@@ -118,7 +134,15 @@ impl Wanted {
         if self.ttl <= held.ttl() {
             return Ok(held);
         }
-        match held.extend(self.ttl).await {
+        let extended = tokio::select! {
+            biased;
+            extended = held.extend(self.ttl) => extended,
+            // It may have to come after the extensions of others.
+            () = self.last_round(engine, began) => {
+                Err(ExtendError::NoQuorum(held.unanswered(engine.clock().now().since(began))))
+            }
+        };
+        match extended {
             Ok(_until) => Ok(held),
             Err(ExtendError::Lost(cause)) => Err(AcquireError::Lost(cause)),
             Err(ExtendError::NoQuorum(how)) => Err(AcquireError::NoQuorum(how)),

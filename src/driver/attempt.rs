@@ -41,9 +41,19 @@ impl Attempt {
             .await
     }
 
+    /// Looks until it finds something: at once, and again whenever a vote may have come.
+    pub(crate) async fn wait<R>(&self, mut look: impl FnMut(&Hold) -> Option<R>) -> R {
+        self.cell.wait(|cell| cell.peek(&mut look)).await
+    }
+
     /// Looks at what does not depend on the time.
     pub(crate) fn peek<R>(&self, look: impl FnOnce(&Hold) -> R) -> R {
         self.cell.peek(look)
+    }
+
+    /// See [`Cell::in_way`].
+    pub(crate) fn in_way(&self, node: usize) -> u64 {
+        self.cell.in_way(node)
     }
 
     /// See [`Hold::backdate`].

@@ -3,6 +3,7 @@
 mod post;
 
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
@@ -47,6 +48,8 @@ pub(crate) struct Cell {
     mark: Mark,
     // A std mutex: the core never blocks, and nothing is awaited under it.
     state: Mutex<State>,
+    /// Of a set: the keys that were in the way at each node, one bit each.
+    in_way: Box<[AtomicU64]>,
     claims: Claims,
     changed: Notify,
     /// One explicit extension at a time.
@@ -61,6 +64,8 @@ struct State {
     /// The nodes whose news this cell is told, one bit each.
     told: u32,
     settled: bool,
+    /// The lines of its resources were told that it is over.
+    over: bool,
     /// The latest moment that anybody was shown: nothing is decided before it.
     latest: Moment,
 }
@@ -81,6 +86,8 @@ impl Cell {
         begin: impl FnOnce(&mut Hold, Moment, &mut dyn Outbox),
     ) -> Arc<Self> {
         let hold = Hold::new(engine.nodes().len(), terms);
+        let is_set = mark.keys.len() > 1;
+        let in_way = engine.nodes().filter(|_node| is_set);
         let cell = Arc::new(Self {
             id: engine.next_id(),
             engine: Arc::clone(engine),
@@ -90,8 +97,10 @@ impl Cell {
                 armed: None,
                 told: 0,
                 settled: false,
+                over: false,
                 latest: Moment::default(),
             }),
+            in_way: in_way.map(|_node| AtomicU64::new(0)).collect(),
             claims: Claims::new(terms.ballot),
             changed: Notify::new(),
             extending: tokio::sync::Mutex::default(),
@@ -119,6 +128,12 @@ impl Cell {
 
     pub(crate) const fn ticket(&self) -> Option<u64> {
         self.mark.ticket
+    }
+
+    /// Of a set: the keys that were in the way at this node, one bit each, where that is known.
+    pub(crate) fn in_way(&self, node: usize) -> u64 {
+        let keys = self.in_way.get(node);
+        keys.map_or(0, |keys| keys.load(Ordering::Acquire))
     }
 
     /// Has its removal begun?
@@ -162,7 +177,9 @@ impl Cell {
         let result = input(&mut state.hold, now, &mut post);
         let news = self.listen(&mut state);
         let ends = state.hold.is_releasing() && self.claims.end();
+        let over = state.hold.is_over() && !std::mem::replace(&mut state.over, true);
         let left = ends.then(|| bits(state.hold.possible_holders()));
+        let left = left.or_else(|| over.then_some(0));
         let settled = self.arm(&mut state);
         drop(state);
         if let Some(nodes) = left {
@@ -298,6 +315,12 @@ impl Caller for Cell {
 
     fn claim(&self, node: usize, command: Command) -> bool {
         self.claims.claim(node, command)
+    }
+
+    fn on_blocked(&self, node: usize, keys: u64) {
+        if let Some(in_way) = self.in_way.get(node) {
+            in_way.store(keys, Ordering::Release);
+        }
     }
 
     fn on_reply(self: Arc<Self>, node: usize, command: Command, reply: Reply, at: Option<Moment>) {

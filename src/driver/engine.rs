@@ -84,8 +84,8 @@ impl Engine {
         drop(entered);
         let engine = Arc::new(Self {
             nodes: nodes.into_iter().map(peer).collect(),
+            queue: Arc::new(Queue::new(Arc::clone(&clock), names.len())),
             names,
-            queue: Arc::new(Queue::new(Arc::clone(&clock))),
             clock,
             entropy,
             hints: Mutex::default(),

@@ -4,8 +4,8 @@
 //! a holder's end is what wakes it, so its acquire goes out right behind the release. Other processes
 //! get their chance too: after a row of grants in this one the head keeps off for a moment.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -15,11 +15,13 @@ use super::cell::Cell;
 use super::turns::{Ended, Turns};
 use crate::clock::Clock;
 use crate::quorum::bug;
+use crate::quorum::hold::Hold;
 
 /// All lines of one client.
 #[derive(Debug)]
 pub(crate) struct Queue {
     clock: Arc<Clock>,
+    nodes: usize,
     // A std mutex: nothing is awaited under it, and nobody called.
     lines: Mutex<Lines>,
     /// How many lines there are. In one order with the end of a hold, which looks here: whoever writes
@@ -37,7 +39,8 @@ struct Lines {
 /// Who waits for one resource, and who holds it; gone when nobody does either.
 #[derive(Debug, Default)]
 struct Line {
-    waiting: VecDeque<Arc<Ticket>>,
+    /// By their numbers, which they got in the order in which they came.
+    waiting: BTreeMap<u64, Arc<Ticket>>,
     /// The lock that this process holds.
     holder: Option<u64>,
     turns: Turns,
@@ -47,10 +50,28 @@ struct Line {
 #[derive(Debug)]
 struct Ticket {
     number: u64,
+    keys: Arc<[Box<str>]>,
     /// It may be its turn, or there is news.
     changed: Notify,
-    /// The nodes where a key may have changed, one bit each.
-    touched: AtomicU32,
+    /// For each node the keys that may have changed there, one bit each.
+    touched: Box<[AtomicU64]>,
+}
+
+impl Ticket {
+    /// News of this key, or of all, from these nodes, one bit each.
+    fn touch(&self, nodes: u32, key: Option<&str>) {
+        let place = |key: &str| self.keys.binary_search_by(|one| (**one).cmp(key)).ok();
+        // A single key is as good as all.
+        let place = key.filter(|_| self.keys.len() > 1).and_then(place);
+        let place = place.and_then(|place| u32::try_from(place).ok());
+        let bit = place.and_then(|place| 1_u64.checked_shl(place));
+        for (node, touched) in self.touched.iter().enumerate() {
+            if nodes & (1 << node) != 0 {
+                touched.fetch_or(bit.unwrap_or(u64::MAX), Ordering::AcqRel);
+            }
+        }
+        self.changed.notify_one();
+    }
 }
 
 /// Whose turn it is.
@@ -65,9 +86,10 @@ pub(crate) enum Turn {
 }
 
 impl Queue {
-    pub(crate) fn new(clock: Arc<Clock>) -> Self {
+    pub(crate) fn new(clock: Arc<Clock>, nodes: usize) -> Self {
         Self {
             clock,
+            nodes,
             lines: Mutex::default(),
             len: AtomicUsize::new(0),
             tickets: AtomicU64::new(0),
@@ -84,22 +106,18 @@ impl Queue {
                 .fetch_add(1, Ordering::Relaxed)
                 .saturating_add(1),
             changed: Notify::new(),
-            touched: AtomicU32::new(0),
+            keys: Arc::clone(keys),
+            touched: (0..self.nodes).map(|_node| AtomicU64::new(0)).collect(),
         });
         let in_all = if bug!(SetInOneLine) { 1 } else { keys.len() };
         for key in keys.iter().take(in_all) {
             let line = lines.line(key, &self.clock);
-            if bug!(LastInFirstOut) {
-                line.waiting.push_front(Arc::clone(&ticket));
-            } else {
-                line.waiting.push_back(Arc::clone(&ticket));
-            }
+            line.waiting.insert(ticket.number, Arc::clone(&ticket));
         }
         self.len.store(lines.by_key.len(), Ordering::SeqCst);
         drop(lines);
         Place {
             queue: Arc::clone(self),
-            keys: Arc::clone(keys),
             ticket,
             queued: true,
         }
@@ -117,14 +135,15 @@ impl Queue {
     }
 
     fn on_held(&self, cell: &Cell) {
-        if cell.has_ended() {
+        if cell.has_ended() || cell.peek(Hold::is_over) {
             // It did not last until it was written down.
             self.on_ended(cell, 0);
         }
     }
 
     /// An attempt or a hold of this process has ended, and what it had on these nodes, one bit each,
-    /// is being removed. The nodes do not tell us of that: it is our own doing.
+    /// is being removed. The nodes do not tell us of that: it is our own doing. (None are named when
+    /// a hold is over, and its keys stay for as long as its guard or their ttl lasts.)
     pub(crate) fn on_ended(&self, cell: &Cell, nodes: u32) {
         if self.is_empty() {
             return;
@@ -140,7 +159,7 @@ impl Queue {
                 continue;
             }
             if !bug!(HeadNotWoken) {
-                line.tell(nodes, cell.ticket());
+                line.tell(nodes, Some(key), cell.ticket());
             }
             lines.end_if_idle(key, &self.clock);
         }
@@ -160,10 +179,13 @@ impl Queue {
         match key {
             Some(key) => {
                 if let Some(line) = lines.by_key.get(key) {
-                    line.tell(bit, None);
+                    line.tell(bit, Some(key), None);
                 }
             }
-            None => lines.by_key.values().for_each(|line| line.tell(bit, None)),
+            None => {
+                let lines = lines.by_key.values();
+                lines.for_each(|line| line.tell(bit, None, None));
+            }
         }
     }
 
@@ -208,25 +230,28 @@ impl Line {
     }
 
     /// Whoever is next is called, in case it was the head that leaves.
-    fn leave(&mut self, ticket: &Arc<Ticket>) {
-        let is_it = |one: &Arc<Ticket>| Arc::ptr_eq(one, ticket);
-        if self.waiting.front().is_some_and(is_it) {
-            self.waiting.pop_front();
-        } else {
-            self.waiting.retain(|one| !is_it(one));
-        }
+    fn leave(&mut self, ticket: &Ticket) {
+        self.waiting.remove(&ticket.number);
         if !bug!(NextNotCalled) {
-            self.tell(0, None);
+            self.tell(0, None, None);
         }
     }
 
+    fn head(&self) -> Option<&Arc<Ticket>> {
+        let head = if bug!(LastInFirstOut) {
+            self.waiting.last_key_value()
+        } else {
+            self.waiting.first_key_value()
+        };
+        head.map(|(_, ticket)| ticket)
+    }
+
     /// News for the head, unless it is its own doing.
-    fn tell(&self, nodes: u32, by: Option<u64>) {
-        if let Some(head) = self.waiting.front()
+    fn tell(&self, nodes: u32, key: Option<&str>, by: Option<u64>) {
+        if let Some(head) = self.head()
             && by != Some(head.number)
         {
-            head.touched.fetch_or(nodes, Ordering::AcqRel);
-            head.changed.notify_one();
+            head.touch(nodes, key);
         }
     }
 }
@@ -235,7 +260,6 @@ impl Line {
 #[derive(Debug)]
 pub(crate) struct Place {
     queue: Arc<Queue>,
-    keys: Arc<[Box<str>]>,
     ticket: Arc<Ticket>,
     queued: bool,
 }
@@ -251,12 +275,12 @@ impl Place {
         let mut turn = Turn::Ours {
             gap: Duration::ZERO,
         };
-        for key in self.keys.iter() {
+        for key in self.ticket.keys.iter() {
             let Some(line) = lines.by_key.get(key) else {
                 continue;
             };
             let is_head = |head: &Arc<Ticket>| Arc::ptr_eq(head, &self.ticket);
-            if !line.waiting.front().is_some_and(is_head) {
+            if !line.head().is_some_and(is_head) {
                 return Turn::Queued;
             }
             turn = match turn {
@@ -274,16 +298,17 @@ impl Place {
         self.ticket.changed.notified().await;
     }
 
-    /// The nodes where a key may have changed since the last call.
-    pub(crate) fn touched(&self) -> impl Iterator<Item = usize> + use<> {
-        let nodes = self.ticket.touched.swap(0, Ordering::AcqRel);
-        (0..u32::BITS as usize).filter(move |node| nodes & (1 << node) != 0)
+    /// The nodes where keys may have changed since the last call, and which keys, one bit each.
+    pub(crate) fn touched(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
+        let nodes = self.ticket.touched.iter().enumerate();
+        let touched = nodes.map(|(node, keys)| (node, keys.swap(0, Ordering::AcqRel)));
+        touched.filter(|&(_, keys)| keys != 0)
     }
 
     /// An attempt from this place has failed: others were in the way. `gap`: what it kept off for.
     pub(crate) fn lost(&self, gap: Duration) {
         let mut lines = self.queue.lines();
-        for key in self.keys.iter() {
+        for key in self.ticket.keys.iter() {
             if let Some(line) = lines.by_key.get_mut(key) {
                 line.turns.on_lost(!gap.is_zero());
             }
@@ -294,7 +319,7 @@ impl Place {
     pub(crate) fn won(mut self, cell: &Cell, gap: Duration, trip: Duration) {
         let now = self.queue.clock.now();
         let mut lines = self.queue.lines();
-        for key in self.keys.iter() {
+        for key in self.ticket.keys.iter() {
             if let Some(line) = lines.by_key.get_mut(key) {
                 line.turns.on_won(!gap.is_zero(), trip, now);
                 // At one moment: nobody gets between the waiter and the holder.
@@ -312,7 +337,7 @@ impl Place {
             return;
         }
         let mut lines = self.queue.lines();
-        for key in self.keys.iter() {
+        for key in self.ticket.keys.iter() {
             if let Some(line) = lines.by_key.get_mut(key) {
                 line.leave(&self.ticket);
                 lines.end_if_idle(key, &self.queue.clock);

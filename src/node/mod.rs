@@ -142,6 +142,9 @@ pub(crate) trait Caller: Send + Sync {
     fn claim(&self, node: usize, command: Command) -> bool;
     /// `at`: by when a server's reply had come. One look at the clock serves all that came together.
     fn on_reply(self: Arc<Self>, node: usize, command: Command, reply: Reply, at: Option<Moment>);
+
+    /// Just before a reply: these of its keys are in the way at this node, one bit each.
+    fn on_blocked(&self, _node: usize, _keys: u64) {}
 }
 
 /// One command for one node, with the way back.
@@ -214,6 +217,14 @@ impl Request {
     pub(crate) fn refuse(mut self, reason: Unsent) -> Unsent {
         self.caller = None;
         reason
+    }
+
+    /// Just before the answer: these of the keys are in the way, one bit each; none where it is not
+    /// known.
+    pub(crate) fn blocked(&self, keys: u64) {
+        if let Some(caller) = self.caller.as_ref().filter(|_| keys != 0) {
+            caller.on_blocked(self.node, keys);
+        }
     }
 
     /// The server's answer, which had come by `at`.

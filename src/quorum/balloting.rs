@@ -78,11 +78,14 @@ impl Hold {
                 Err(reason) => unsent.push((node, reason, outbox.trouble(node))),
             }
         }
+        // All are told before the verdict counts: it takes back what it finds pending.
+        let mut verdict = None;
         for (node, reason, trouble) in unsent {
             let vote = Vote::Unsent(reason);
-            let verdict = self.round.on_vote(node, vote, trouble, now);
-            self.on_verdict(verdict, now, outbox);
+            let decided = self.round.on_vote(node, vote, trouble, now);
+            verdict = verdict.or(decided);
         }
+        self.on_verdict(verdict, now, outbox);
     }
 
     /// The round is lost: runs the attempt once more, if a larger ballot could win and time is left.

@@ -130,6 +130,11 @@ impl Hold {
         self.renewing.ttl()
     }
 
+    /// Is it past the longest time that it may be held?
+    pub(crate) const fn is_over(&self) -> bool {
+        matches!(self.phase, Phase::Lingering { .. })
+    }
+
     pub(crate) fn needs_news(&self, node: usize) -> bool {
         self.ledger.needs_news(node)
     }
@@ -177,8 +182,15 @@ impl Hold {
                 self.balloting.hear(vote);
                 // A vote for an earlier ballot does not count.
                 if ballot == self.balloting.current || bug!(FirstBallotCounts) {
+                    let is_late = self
+                        .verdict()
+                        .is_some_and(|verdict| verdict != Verdict::Won);
                     let verdict = self.round.on_vote(node, vote, error, now);
                     self.on_verdict(verdict, now, outbox);
+                    if is_late {
+                        // Whoever waits hears more about when to try again.
+                        outbox.wake();
+                    }
                 }
             }
             Command::Extend { number: 0, .. } => {

@@ -79,6 +79,11 @@ impl Round {
         validity::valid_until(self.started_at, self.ttl)
     }
 
+    /// How many nodes have not voted.
+    pub(crate) const fn pending(&self) -> usize {
+        self.pending
+    }
+
     pub(crate) fn is_pending(&self, node: usize) -> bool {
         self.cast.get(node).is_some_and(|cast| cast.vote.is_none())
     }

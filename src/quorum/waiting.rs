@@ -8,9 +8,9 @@
 //! of others tells.
 //!
 //! A holder's renewal is news as well. It is not told from a release, and costs an attempt that finds
-//! the key: the commands of a look, and one. Who waits for several keys is told of each, and not
-//! which of them is in the way: where news comes often and in vain, it is acted on after a backoff, or
-//! a set that waits for one key would be at every change of another.
+//! the key: the commands of a look, and one. Who waits for several keys is told of each. The votes say
+//! which of them were in the way, and there is no news of a node before all of these have changed: or a
+//! set that waits for one key would be at every change of another.
 
 use std::time::Duration;
 
@@ -33,12 +33,11 @@ const LONGEST_TRIP: Duration = Duration::from_millis(50);
 #[derive(Clone, Debug)]
 pub(crate) struct Waiting {
     seen: Vec<Seen>,
+    /// For each node the keys that have changed there since the last attempt began, one bit each.
+    touched: Vec<u64>,
     quorum: usize,
     trip: Duration,
     first_news: Option<Moment>,
-    lost_at: Moment,
-    /// Until here no news is acted on.
-    quiet_until: Moment,
     /// How long the next attempt keeps off that of others with whom the last one collided.
     apart: Duration,
     /// The last attempt had got somewhere, and others elsewhere.
@@ -47,8 +46,6 @@ pub(crate) struct Waiting {
     poll_at: Moment,
     collisions: Backoff,
     failures: Backoff,
-    /// For several keys: news of one may be in vain, since another is still held.
-    in_vain: Option<Backoff>,
 }
 
 /// What is known of one node.
@@ -57,11 +54,11 @@ enum Seen {
     /// It has not answered.
     Nothing,
     /// Nobody else's key was there, or it has changed since.
-    Free {
-        since: Moment,
-    },
+    Free { since: Moment },
     Held {
         until: Option<Moment>,
+        /// Of several: those that were in the way, one bit each; none where it is not known.
+        keys: u64,
     },
 }
 
@@ -70,60 +67,49 @@ impl Seen {
         match self {
             Self::Nothing => None,
             Self::Free { since } => Some(since),
-            Self::Held { until } => until.filter(|_| !bug!(ExpiryNotTimed)),
+            Self::Held { until, .. } => until.filter(|_| !bug!(ExpiryNotTimed)),
         }
     }
 }
 
 impl Waiting {
-    pub(crate) fn new(nodes: usize, keys: usize) -> Self {
+    pub(crate) fn new(nodes: usize) -> Self {
         Self {
             seen: vec![Seen::Nothing; nodes],
+            touched: vec![0; nodes],
             quorum: super::validity::quorum(nodes),
             trip: Duration::ZERO,
             first_news: None,
-            lost_at: Moment::default(),
-            quiet_until: Moment::default(),
             apart: Duration::ZERO,
             collided: false,
             blind_until: Moment::default(),
             poll_at: Moment::default(),
             collisions: Backoff::default(),
             failures: Backoff::default(),
-            in_vain: (keys > 1).then(Backoff::default),
         }
     }
 
-    /// A round was lost. `random`: uniform over all of `u64`, and anew for each call.
+    /// A round was lost. `in_way`: of several keys those that are in the way at a node, one bit each,
+    /// where that is known. `random`: uniform over all of `u64`, and anew for each call.
     ///
     /// Returns how long to pause before the nodes are watched, if the lost round did not: not at all
     /// if others had them all, or until those with whom it collided have let go.
     pub(crate) fn on_lost(
         &mut self,
         round: &Round,
+        in_way: impl Fn(usize) -> u64,
         now: Moment,
         mut random: impl FnMut() -> u64,
     ) -> Duration {
         self.seen.fill(Seen::Nothing);
-        // What is rare costs little, also in vain.
-        let news = self.first_news.take();
-        let soon = news.is_some_and(|news| news.since(self.lost_at) < backoff::LONGEST);
-        self.lost_at = now;
+        self.touched.fill(0);
+        self.first_news = None;
         self.trip = now.since(round.started_at()).min(LONGEST_TRIP);
         if !std::mem::take(&mut self.collided) {
             self.collisions = Backoff::default();
         }
         self.apart = Duration::ZERO;
-        self.hear(round, now, &mut random);
-        let pause = match &mut self.in_vain {
-            Some(in_vain) if soon => in_vain.next(random()),
-            Some(in_vain) => {
-                *in_vain = Backoff::default();
-                Duration::ZERO
-            }
-            None => Duration::ZERO,
-        };
-        self.quiet_until = now.after(pause);
+        self.hear(round, in_way, now, &mut random);
         self.blind_until = now.after(self.failures.next(random()));
         self.poll_at = now.after(poll_pause(random()));
         let contended = (0..self.seen.len())
@@ -138,7 +124,13 @@ impl Waiting {
 
     /// Takes in the votes that have come since. The grant that makes a collision may come after the
     /// vote that lost the round.
-    pub(crate) fn hear(&mut self, round: &Round, now: Moment, mut random: impl FnMut() -> u64) {
+    pub(crate) fn hear(
+        &mut self,
+        round: &Round,
+        in_way: impl Fn(usize) -> u64,
+        now: Moment,
+        mut random: impl FnMut() -> u64,
+    ) {
         for (node, seen) in self.seen.iter_mut().enumerate() {
             if *seen != Seen::Nothing {
                 continue;
@@ -155,28 +147,43 @@ impl Waiting {
                 }
                 Some(Vote::Held { ttl, .. }) => Seen::Held {
                     until: ttl.map(|ttl| now.after(ttl).after(ROUNDED)),
+                    keys: in_way(node),
                 },
                 Some(Vote::Refused(_) | Vote::Unsent(_) | Vote::Unknown) | None => Seen::Nothing,
             };
         }
+        for node in 0..self.seen.len() {
+            self.take_news(node, now);
+        }
     }
 
-    /// The key of this node may have changed, since the last attempt began.
-    pub(crate) fn on_touched(&mut self, node: usize, now: Moment) {
-        let Some(seen) = self.seen.get_mut(node) else {
+    /// These keys of this node, one bit each, may have changed since the last attempt began.
+    pub(crate) fn on_touched(&mut self, node: usize, keys: u64, now: Moment) {
+        if let Some(touched) = self.touched.get_mut(node) {
+            *touched |= keys;
+        }
+        self.take_news(node, now);
+    }
+
+    /// The news of some keys may come before the vote that says which of them were in the way.
+    fn take_news(&mut self, node: usize, now: Moment) {
+        let touched = self.touched.get(node).copied().unwrap_or(0);
+        let Some(seen) = self.seen.get_mut(node).filter(|_| touched != 0) else {
             return;
         };
-        if !matches!(seen, Seen::Free { .. }) {
+        let is_news = match seen {
+            Seen::Nothing => touched == u64::MAX,
+            Seen::Held { keys, .. } => *keys & !touched == 0,
+            Seen::Free { .. } => false,
+        };
+        if is_news {
             *seen = Seen::Free { since: now };
+            self.first_news = self.first_news.or(Some(now));
         }
-        self.first_news = self.first_news.or(Some(now));
     }
 
     /// When to try again, unless there is news before. `tells`: does this node tell of changes?
     pub(crate) fn due(&self, tells: impl Fn(usize) -> bool) -> Moment {
-        let mut free: Vec<Moment> = self.seen.iter().filter_map(|seen| seen.free_at()).collect();
-        free.sort_unstable();
-        let can_be_free = free.get(self.quorum.saturating_sub(1)).copied();
         let first = self
             .first_news
             .map(|news| news.after(self.trip.saturating_mul(2)));
@@ -187,14 +194,29 @@ impl Waiting {
         };
         let heard = self.seen.iter().enumerate().filter(|&seen| hears(seen));
         let blind = (heard.count() < self.quorum).then_some(self.blind_until);
-        [can_be_free, first]
+        [self.quorum_of(Seen::free_at), first]
             .into_iter()
             .flatten()
-            .map(|at| at.after(self.apart).max(self.quiet_until))
+            .map(|at| at.after(self.apart))
             .chain(blind)
-            .chain([self.poll_at])
-            .min()
-            .unwrap_or(self.poll_at)
+            .fold(self.poll_at, Moment::min)
+    }
+
+    /// When to try again behind a holder of the same client, if there is news of a quorum: what that
+    /// holder does the nodes do not tell, so neither the first word nor a ttl says much.
+    pub(crate) fn due_by_news(&self) -> Option<Moment> {
+        self.first_news?;
+        let at = self.quorum_of(|seen| match seen {
+            Seen::Free { since } => Some(since),
+            Seen::Nothing | Seen::Held { .. } => None,
+        });
+        at.map(|at| at.after(self.apart))
+    }
+
+    fn quorum_of(&self, free_at: impl Fn(Seen) -> Option<Moment>) -> Option<Moment> {
+        let mut free: Vec<Moment> = self.seen.iter().copied().filter_map(free_at).collect();
+        free.sort_unstable();
+        free.get(self.quorum.saturating_sub(1)).copied()
     }
 }
 

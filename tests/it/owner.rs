@@ -5,8 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use redlock_quorum::testkit::memory::MemoryServer;
-use redlock_quorum::{AcquireError, ExtendError, InvalidRequest, LossCause, Redlock, Wait};
+use redlock_quorum::testkit::memory::{Latency, MemoryServer};
+use redlock_quorum::{
+    AcquireError, ExtendError, InvalidRequest, LossCause, Redlock, Renewal, Wait,
+};
 
 use crate::life::now;
 use crate::world::{ONE_WAY, World, ms, soon, unrenewed, warm};
@@ -152,6 +154,37 @@ async fn a_nested_acquisition_with_a_longer_ttl_extends() {
         (None, None),
         "the outer is untouched"
     );
+}
+
+/// Each asks for a longer ttl than the one before, so none can do with another's extension.
+#[tokio::test(start_paused = true)]
+async fn nested_acquisitions_that_extend_one_after_another_end_in_time() {
+    let world = World::new(3);
+    let builder = world.builder().ttl(ms(10_000)).max_ttl(ms(60_000));
+    let redlock = builder.build().unwrap();
+    let owner = Arc::new(redlock.owner());
+    let outer = owner.acquire("a").await.unwrap();
+    let slow = Latency::fixed(ms(100));
+    world
+        .links
+        .iter()
+        .for_each(|link| link.set_latency(slow, slow));
+    let (began, limit) = (now(), ms(50) + ms(1_000));
+    let tasks = (20..36).map(|seconds| {
+        let owner = Arc::clone(&owner);
+        tokio::spawn(async move {
+            let nested = owner.acquire("a").ttl(ms(seconds * 1_000)).wait(ms(50));
+            let nested = nested.await.map(drop);
+            assert!(now() - began <= limit + ms(1), "{:?}", now() - began);
+            nested
+        })
+    });
+    let nested = futures::future::join_all(tasks).await;
+    let nested: Vec<_> = nested.into_iter().map(Result::unwrap).collect();
+    assert!(nested[0].is_ok());
+    let error = nested[15].as_ref().unwrap_err();
+    assert!(matches!(error, AcquireError::NoQuorum(_)), "{error}");
+    assert_eq!(outer.loss(), None);
 }
 
 #[tokio::test(start_paused = true)]

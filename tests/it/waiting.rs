@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use redlock_quorum::testkit::memory::MemoryLink;
 use redlock_quorum::{AcquireError, Renewal, Vote, Wait};
 use tokio::task::JoinSet;
 
@@ -89,6 +90,41 @@ async fn a_holder_that_is_wrong_is_found_out_at_the_poll_floor() {
     assert!(second.loss().is_none());
     drop((guard, second));
     soon("nobody is in line", || redlock.lines() == 0).await;
+}
+
+/// Who has found the lock held at the poll floor is told of what happens from then on.
+#[tokio::test(start_paused = true)]
+async fn a_holder_that_is_wrong_is_found_out_at_once_if_the_nodes_tell() {
+    for after in [3_000, 6_000] {
+        let world = World::new(3);
+        let redlock = world.client();
+        let guard = redlock.acquire("a").renewal(Renewal::off()).await.unwrap();
+        let waiter = tokio::spawn(redlock.acquire("a").into_future());
+        tokio::time::sleep(ms(after)).await;
+        let deleted = now();
+        world.servers.iter().for_each(|server| server.delete("a"));
+        let second = waiter.await.unwrap().unwrap();
+        assert_eq!(now() - deleted, ONE_WAY + TRIP, "after {after} ms");
+        drop((guard, second));
+    }
+}
+
+/// Its keys outlast it, as long as nobody lets go of its guard.
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_has_been_held_for_as_long_as_it_may_is_nobodys_turn() {
+    for longest in [30, 100, 500, 1_500, 2_900] {
+        let world = World::new(3);
+        let redlock = world.client();
+        warm(&redlock).await;
+        let renewal = Renewal::off().max_hold(ms(longest));
+        let ends = now() + ONE_WAY + ms(3_000);
+        let request = redlock.acquire("a").ttl(ms(3_000)).renewal(renewal);
+        let first = request.await.unwrap();
+        let second = redlock.acquire("a").await.unwrap();
+        let late = now() - ends;
+        assert!(late <= ONE_WAY + TRIP + ms(2), "{longest} ms: {late:?}");
+        drop((first, second));
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -193,6 +229,25 @@ async fn whoever_waits_is_told_that_the_client_closes() {
         let error = waiter.await.unwrap().unwrap_err();
         assert!(matches!(error, AcquireError::Closed), "{error}");
     }
+    drop(guard);
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_waits_is_told_at_once_that_the_runtime_of_the_client_has_ended() {
+    let world = World::new(3);
+    let redlock = world.client();
+    let guard = world.stranger().acquire("a").await.unwrap();
+    let waiters: Vec<_> = (0..3)
+        .map(|_| tokio::spawn(redlock.acquire("a").wait(Wait::Forever).into_future()))
+        .collect();
+    tokio::time::sleep(ms(700)).await;
+    let ended = now();
+    world.links.iter().for_each(MemoryLink::end_client);
+    for waiter in waiters {
+        let error = waiter.await.unwrap().unwrap_err();
+        assert!(matches!(error, AcquireError::Closed), "{error}");
+    }
+    assert_eq!(now(), ended);
     drop(guard);
 }
 

@@ -80,7 +80,8 @@ pub(super) enum Reply {
     KillDenied,
     Marker(Look),
     Seen(Seen),
-    Vote(Vote, Option<Arc<str>>),
+    /// And which keys of a set are in the way, one bit each.
+    Vote(Vote, Option<Arc<str>>, u64),
     /// Not a reply: a watched key has changed, or all may have.
     Touched(Option<Box<str>>),
     Reset,

@@ -204,6 +204,21 @@ impl Process {
         (vote, error.map(Arc::from))
     }
 
+    /// The keys of a set that are in the way of an acquire, one bit each.
+    pub(super) fn in_way(
+        &mut self,
+        command: Command,
+        keys: &[Box<str>],
+        token: &str,
+        now: Moment,
+    ) -> u64 {
+        if keys.len() < 2 || !matches!(command, Command::Acquire { .. }) {
+            return 0;
+        }
+        let server_time = self.clock.read(now);
+        self.keys.in_way(keys, token, server_time)
+    }
+
     /// Completes the vote on an acquire that watches.
     fn watch(
         &mut self,

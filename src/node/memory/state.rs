@@ -215,7 +215,8 @@ impl State {
                 let (vote, error) = self
                     .process
                     .execute(link, command, &keys, &token, watching, now);
-                Reply::Vote(vote, error)
+                let in_way = self.process.in_way(command, &keys, &token, now);
+                Reply::Vote(vote, error, in_way)
             }
             Request::Close => {
                 self.close_server(id);

@@ -81,11 +81,12 @@ pub(super) fn unexpected() -> (Vote, Option<Arc<str>>) {
     (Vote::Unknown, Some("unexpected reply".into()))
 }
 
-/// Where scripts are forbidden, one that cannot be done without says so.
+/// Where scripts are forbidden, one that cannot be done without says so. (Where it is one of the keys
+/// of a set, the server says that itself.)
 fn explain(request: &Request, refusal: Refusal, text: Arc<str>) -> Arc<str> {
     let what = if request.command().ballot().is_some() {
         "fencing needs scripts, and the keys redlock-quorum:*"
-    } else if request.is_for_set() {
+    } else if request.is_for_set() && !text.contains(" key") {
         "several resources at once need scripts"
     } else {
         return text;

@@ -6,6 +6,7 @@ use super::commands;
 use super::connection::Driver;
 use super::ladder::{Form, Ladder};
 use super::outgoing::{Outgoing, Sent};
+use super::sets;
 use super::transaction::{self, Next};
 use super::watching::{self, Watching};
 use crate::quorum::ledger::ConnectionId;
@@ -104,6 +105,7 @@ impl Driver {
             }
             let (vote, error) = commands::vote(&sent.request, value);
             let vote = watching::complete(&sent, vote, replies);
+            sent.request.blocked(sets::in_way(&sent.request, value));
             self.gate.answered(1);
             let (vote, error) = self.vigil.vouch(command, vote, error, now);
             sent.request.answer(vote, error, now);

@@ -60,7 +60,7 @@ pub(super) fn vote(request: &Request, reply: &Value) -> Option<Vote> {
     match parts {
         [Value::Int(1)] => Some(Vote::Granted),
         [Value::Int(0)] => Some(NOT_OURS),
-        [Value::Int(0), Value::Int(left), fence] => Some(Vote::Held {
+        [Value::Int(0), Value::Int(left), fence, ..] => Some(Vote::Held {
             // Without a ttl, or without a key, it is negative.
             ttl: u64::try_from(*left).ok().map(Duration::from_millis),
             fence: number(fence),

@@ -45,7 +45,7 @@ pub(super) fn vote(request: &Request, reply: &Value) -> Option<Vote> {
         // So many keys were deleted.
         (command, Value::Int(2..)) if command.is_release() => Some(Vote::Granted),
         (_, Value::Array(parts)) => match parts.as_slice() {
-            [Value::Int(0), Value::Int(left)] => Some(Vote::Held {
+            [Value::Int(0), Value::Int(left), _] => Some(Vote::Held {
                 // Where a key does not expire it is negative.
                 ttl: u64::try_from(*left).ok().map(Duration::from_millis),
                 fence: None,
@@ -54,4 +54,20 @@ pub(super) fn vote(request: &Request, reply: &Value) -> Option<Vote> {
         },
         _ => None,
     }
+}
+
+/// Which keys of a set are in the way, one bit each: the reply names their places, from 1 on.
+pub(super) fn in_way(request: &Request, reply: &Value) -> u64 {
+    let Value::Array(parts) = reply else { return 0 };
+    let Some(Value::Array(places)) = parts.last().filter(|_| request.is_for_set()) else {
+        return 0;
+    };
+    let bit = |place: &Value| {
+        let Value::Int(place) = place else {
+            return None;
+        };
+        u32::try_from(place.saturating_sub(1)).ok()
+    };
+    let bits = places.iter().filter_map(bit);
+    bits.fold(0, |keys, bit| keys | 1_u64.checked_shl(bit).unwrap_or(0))
 }

@@ -149,6 +149,18 @@ impl Keyspace {
         }
     }
 
+    /// Which of the keys are somebody else's, one bit each.
+    pub(crate) fn in_way<K: AsRef<str>>(&mut self, keys: &[K], token: &str, now: Moment) -> u64 {
+        let mut in_way = 0;
+        for (place, key) in (0..u64::BITS).zip(keys) {
+            let value = self.get(key.as_ref(), now);
+            if value.is_some_and(|value| value != token) {
+                in_way |= 1 << place;
+            }
+        }
+        in_way
+    }
+
     fn find<'a, K: AsRef<str>>(&mut self, keys: &'a [K], token: &str, now: Moment) -> Found<'a> {
         let mut found = Found {
             ours: Vec::new(),

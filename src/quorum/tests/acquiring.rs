@@ -56,6 +56,20 @@ fn law_3_what_waits_for_a_handshake_at_the_verdict_is_withdrawn() {
 }
 
 #[test]
+fn each_node_that_could_not_be_asked_says_why_also_when_fewer_decide_the_round() {
+    let all = vec![0, 1, 2];
+    let mut nodes = Nodes {
+        down: all.clone(),
+        unwritten: all,
+        ..Nodes::default()
+    };
+    let hold = started(&mut nodes, 3);
+    assert_eq!(hold.verdict(), Some(Verdict::NoQuorum));
+    let down = Some(Vote::Unsent(Unsent::NotConnected));
+    assert!(hold.round().votes().all(|(vote, _)| vote == down));
+}
+
+#[test]
 fn a_won_lock_still_goes_to_the_nodes_that_are_up() {
     let mut nodes = Nodes {
         unwritten: vec![2],

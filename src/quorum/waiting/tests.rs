@@ -37,8 +37,8 @@ fn round(votes: &[Vote]) -> Round {
 
 /// A waiter after these votes; the middle of every span is drawn.
 fn after(votes: &[Vote]) -> Waiting {
-    let mut waiting = Waiting::new(NODES, 1);
-    waiting.on_lost(&round(votes), at(0), || 1 << 63);
+    let mut waiting = Waiting::new(NODES);
+    waiting.on_lost(&round(votes), |_| 0, at(0), || 1 << 63);
     waiting
 }
 
@@ -76,38 +76,38 @@ fn when_a_quorum_of_keys_has_expired_it_is_time() {
 #[test]
 fn a_quorum_of_news_is_enough_and_the_first_of_it_is_after_two_round_trips() {
     let mut waiting = after(&[held(9_000), held(9_000), held(9_000)]);
-    waiting.on_touched(1, at(50));
+    waiting.on_touched(1, u64::MAX, at(50));
     assert_eq!(due(&waiting), at(50).after(TRIP * 2));
-    waiting.on_touched(1, at(52));
+    waiting.on_touched(1, u64::MAX, at(52));
     assert_eq!(
         due(&waiting),
         at(50).after(TRIP * 2),
         "one node is no quorum"
     );
-    waiting.on_touched(2, at(51));
+    waiting.on_touched(2, u64::MAX, at(51));
     assert_eq!(due(&waiting), at(51));
 }
 
 #[test]
 fn a_node_that_did_not_answer_counts_once_it_is_heard_of() {
     let mut waiting = after(&[held(9_000), held(9_000), DOWN]);
-    waiting.on_touched(2, at(20));
-    waiting.on_touched(0, at(21));
+    waiting.on_touched(2, u64::MAX, at(20));
+    waiting.on_touched(0, u64::MAX, at(21));
     assert_eq!(due(&waiting), at(21));
 }
 
 #[test]
 fn late_votes_are_heard_but_do_not_undo_news() {
     let mut votes = round(&[held(9_000), held(9_000)]);
-    let mut waiting = Waiting::new(NODES, 1);
-    waiting.on_lost(&votes, at(0), || 1 << 63);
-    waiting.on_touched(0, at(1));
+    let mut waiting = Waiting::new(NODES);
+    waiting.on_lost(&votes, |_| 0, at(0), || 1 << 63);
+    waiting.on_touched(0, u64::MAX, at(1));
     votes.on_vote(2, held(30), None, at(2));
-    waiting.hear(&votes, at(2), || 1 << 63);
+    waiting.hear(&votes, |_| 0, at(2), || 1 << 63);
     // The first is free and the last will be.
     let first = at(1).after(TRIP * 2);
     assert_eq!(due(&waiting), first.min(at(33)));
-    waiting.hear(&votes, at(20), || 1 << 63);
+    waiting.hear(&votes, |_| 0, at(20), || 1 << 63);
     assert_eq!(due(&waiting), first.min(at(33)), "a vote is heard once");
 }
 
@@ -117,7 +117,7 @@ fn where_no_quorum_tells_a_backoff_asks() {
     let mut waiting = after(&votes);
     assert_eq!(waiting.due(|node| node < 2), at(2_000));
     assert_eq!(waiting.due(|node| node < 1), at(4), "half of 8 ms");
-    waiting.on_lost(&round(&votes), at(0), || 1 << 63);
+    waiting.on_lost(&round(&votes), |_| 0, at(0), || 1 << 63);
     assert_eq!(waiting.due(|_| false), at(8), "half of 16 ms");
     // Nor does a node tell that is not connected.
     assert_eq!(due(&after(&[held(9_000), DOWN, DOWN])), at(4));
@@ -127,15 +127,15 @@ fn where_no_quorum_tells_a_backoff_asks() {
 fn those_who_collided_keep_apart_and_a_free_way_ends_that() {
     let split = [FREE, held(9_000), held(9_000)];
     let mut waiting = after(&split);
-    waiting.on_touched(1, at(10));
+    waiting.on_touched(1, u64::MAX, at(10));
     // Half of four round trips, which are more than 8 ms.
     assert_eq!(due(&waiting), at(10).after(TRIP * 2));
-    waiting.on_lost(&round(&split), at(0), || 1 << 63);
-    waiting.on_touched(1, at(10));
+    waiting.on_lost(&round(&split), |_| 0, at(0), || 1 << 63);
+    waiting.on_touched(1, u64::MAX, at(10));
     assert_eq!(due(&waiting), at(10).after(TRIP * 4));
-    waiting.on_lost(&round(&[held(9_000); 3]), at(0), || 1 << 63);
-    waiting.on_touched(1, at(10));
-    waiting.on_touched(2, at(10));
+    waiting.on_lost(&round(&[held(9_000); 3]), |_| 0, at(0), || 1 << 63);
+    waiting.on_touched(1, u64::MAX, at(10));
+    waiting.on_touched(2, u64::MAX, at(10));
     assert_eq!(due(&waiting), at(10));
 }
 
@@ -145,7 +145,8 @@ fn after_a_bare_round_the_nodes_are_watched_at_once_unless_others_collided_with_
         ttl: None,
         fence: None,
     };
-    let pause = |votes: &[Vote]| Waiting::new(NODES, 1).on_lost(&round(votes), at(0), || 1 << 63);
+    let pause =
+        |votes: &[Vote]| Waiting::new(NODES).on_lost(&round(votes), |_| 0, at(0), || 1 << 63);
     assert_eq!(pause(&[bare, bare]), Duration::ZERO);
     assert_eq!(pause(&[FREE, bare, bare]), TRIP * 2);
     assert_eq!(pause(&[DOWN, DOWN]), ms(4), "an outage is waited for");
@@ -153,37 +154,55 @@ fn after_a_bare_round_the_nodes_are_watched_at_once_unless_others_collided_with_
 
 #[test]
 fn a_round_that_timed_out_says_nothing_of_a_trip() {
-    let mut waiting = Waiting::new(NODES, 1);
-    waiting.on_lost(&round(&[held(9_000), held(9_000), LOST]), at(1_000), || 0);
-    waiting.on_touched(0, at(1_000));
+    let mut waiting = Waiting::new(NODES);
+    waiting.on_lost(
+        &round(&[held(9_000), held(9_000), LOST]),
+        |_| 0,
+        at(1_000),
+        || 0,
+    );
+    waiting.on_touched(0, u64::MAX, at(1_000));
     assert_eq!(due(&waiting), at(1_100));
 }
 
+/// Of three keys these are in the way.
+const FIRST_AND_LAST: u64 = 0b101;
+
 #[test]
-fn who_waits_for_several_keys_acts_less_and_less_often_on_news_in_vain() {
-    /// When it tries again, if there is news so long after each attempt.
-    fn pauses(keys: usize, news: u64) -> Vec<u128> {
-        let mut waiting = Waiting::new(NODES, keys);
-        let mut now = at(0);
-        let mut pauses = Vec::new();
-        for _ in 0..9 {
-            let held = round(&[held(9_000), held(9_000), held(9_000)]);
-            waiting.on_lost(&held, now, || u64::MAX);
-            waiting.on_touched(0, now.after(ms(news)));
-            waiting.on_touched(1, now.after(ms(news)));
-            pauses.push(due(&waiting).since(now).as_millis());
-            now = due(&waiting);
-        }
-        pauses
+fn who_waits_for_several_keys_acts_when_all_that_were_in_the_way_have_changed() {
+    let held = round(&[held(9_000); 3]);
+    let mut waiting = Waiting::new(NODES);
+    waiting.on_lost(&held, |_| FIRST_AND_LAST, at(0), || 1 << 63);
+    for node in 0..3 {
+        // It was free, and is taken by somebody, again and again; or is one of two.
+        waiting.on_touched(node, 0b010, at(1));
+        waiting.on_touched(node, 0b001, at(1));
     }
-    assert_eq!(pauses(2, 1), [1, 7, 15, 31, 63, 127, 249, 249, 249]);
-    assert_eq!(pauses(2, 40), [40, 40, 40, 40, 63, 127, 249, 249, 249]);
-    assert_eq!(pauses(2, 250), [250; 9], "what is rare costs little");
-    assert_eq!(
-        pauses(1, 1),
-        [1; 9],
-        "a single key's news may always be its end"
-    );
+    assert_eq!(due(&waiting), at(2_000));
+    waiting.on_touched(1, 0b100, at(2));
+    assert_eq!(due(&waiting), at(2).after(TRIP * 2));
+    waiting.on_touched(0, 0b100, at(3));
+    assert_eq!(due(&waiting), at(3));
+    // Where it is not known which are in the way, any may be.
+    waiting.on_lost(&held, |_| 0, at(0), || 1 << 63);
+    waiting.on_touched(0, 0b010, at(1));
+    waiting.on_touched(1, 0b100, at(2));
+    assert_eq!(due(&waiting), at(2));
+}
+
+#[test]
+fn the_change_of_a_key_may_be_told_before_it_is_known_that_it_was_in_the_way() {
+    let lost = [held(9_000), held(9_000)];
+    let mut votes = round(&lost);
+    let mut waiting = Waiting::new(NODES);
+    waiting.on_lost(&votes, |_| FIRST_AND_LAST, at(0), || 1 << 63);
+    waiting.on_touched(2, 0b100, at(1));
+    waiting.on_touched(2, 0b001, at(1));
+    waiting.on_touched(1, u64::MAX, at(2));
+    assert_eq!(due(&waiting), at(2).after(TRIP * 2), "one may be free");
+    votes.on_vote(2, held(9_000), None, at(3));
+    waiting.hear(&votes, |_| FIRST_AND_LAST, at(3), || 1 << 63);
+    assert_eq!(due(&waiting), at(3), "two");
 }
 
 #[test]
@@ -191,11 +210,11 @@ fn a_grant_that_comes_after_the_lost_round_is_a_collision_too() {
     let mut waiting = after(&[held(9_000), held(9_000)]);
     for doubled in [2, 4] {
         let mut votes = round(&[held(9_000), held(9_000)]);
-        waiting.on_lost(&votes, at(0), || 1 << 63);
+        waiting.on_lost(&votes, |_| 0, at(0), || 1 << 63);
         votes.on_vote(2, FREE, None, at(2));
-        waiting.hear(&votes, at(2), || 1 << 63);
-        waiting.hear(&votes, at(3), || 1 << 63);
-        waiting.on_touched(0, at(10));
+        waiting.hear(&votes, |_| 0, at(2), || 1 << 63);
+        waiting.hear(&votes, |_| 0, at(3), || 1 << 63);
+        waiting.on_touched(0, u64::MAX, at(10));
         assert_eq!(due(&waiting), at(10).after(TRIP * doubled));
     }
 }

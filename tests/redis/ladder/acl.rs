@@ -72,6 +72,29 @@ fn the_user_of_the_operations_page_can_do_everything_by_native_forms() {
     });
 }
 
+/// What is said of scripts is for whoever may not run them.
+#[test]
+fn a_user_who_may_not_use_one_key_of_a_set_is_told_so() {
+    run(async {
+        for (kind, right, is_of_scripts) in [
+            (ServerKind::Redis, "+evalsha", false),
+            (ServerKind::Valkey, "+evalsha", false),
+            (ServerKind::Valkey9, "+evalsha", false),
+            (ServerKind::Valkey9, "+delifeq", true),
+        ] {
+            let line = line(right).replace(" ~locks:* ", " ~locks:x ");
+            let Some(nodes) = Nodes::with_user(kind, &line, "locks:") else {
+                continue;
+            };
+            let redlock = builder(&nodes.users).prefix("locks:").build().unwrap();
+            let set = redlock.acquire_all(["x", "y"]).wait(ms(0));
+            let error = set.await.unwrap_err().to_string();
+            assert!(error.contains("NOPERM"), "{error}");
+            assert_eq!(error.contains("need scripts"), is_of_scripts, "{error}");
+        }
+    });
+}
+
 #[test]
 fn no_right_of_the_operations_page_is_too_much() {
     run(async {

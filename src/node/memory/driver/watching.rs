@@ -36,10 +36,13 @@ impl Driver {
                 self.vigil.on_look(look, now);
                 None
             }
-            Reply::Vote(vote, error) => self
-                .unanswered
-                .pop_front()
-                .map(|request| (request, vote, error)),
+            Reply::Vote(vote, error, in_way) => {
+                let request = self.unanswered.pop_front();
+                request.map(|request| {
+                    request.blocked(in_way);
+                    (request, vote, error)
+                })
+            }
             Reply::Seen(seen) => {
                 self.glimpse(seen);
                 None

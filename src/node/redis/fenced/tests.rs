@@ -7,7 +7,7 @@ use rand::{RngExt, SeedableRng};
 use redis::{Client, Connection, ConnectionLike, Value};
 
 use super::super::stub::Stub;
-use super::super::{commands, scripts};
+use super::super::{commands, scripts, sets};
 use super::*;
 use crate::quorum::ballot::Ballot;
 use crate::quorum::keyspace::Keyspace;
@@ -104,10 +104,16 @@ fn play(flavor: &Flavor, seed: u64, steps: usize) {
             Form::Text
         };
         let reply = connection.req_command(&commands::command(&request, form));
-        let (vote, error) = commands::vote(&request, &reply.unwrap());
+        let reply = reply.unwrap();
+        let (vote, error) = commands::vote(&request, &reply);
         let expected = keys.apply(command, lock, request.token(), now);
         let context = format!("{seed}, step {step}: {command:?} {lock:?}, {error:?}");
         assert_eq!(alike(vote), alike(expected), "{context}");
+        let is_acquire = matches!(command, Command::Acquire { .. });
+        if is_acquire && lock.len() > 1 && matches!(vote, Vote::Held { .. }) {
+            let in_way = keys.in_way(lock, request.token(), now);
+            assert_eq!(sets::in_way(&request, &reply), in_way, "{context}");
+        }
         for key in &all {
             let value: Option<String> = ask(&mut connection, &["GET", key]);
             assert_eq!(value.as_deref(), keys.get(key, now), "{context}");

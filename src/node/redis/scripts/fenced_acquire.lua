@@ -1,8 +1,8 @@
 -- KEYS locks fences  ARGV token ttl_ms ballot fence_ttl_ms
--- All or none. Answers 1: granted, {0, pttl, fence}: one is somebody else's, {-1, fence}: the ballot
--- is too small.
+-- All or none. Answers 1: granted, {0, pttl, fence, places}: these are somebody else's, {-1, fence}:
+-- the ballot is too small.
 local count = #KEYS / 2
-local ours, free, longest = look(count)
+local ours, free, longest, _, others = look(count)
 local fence, each = look_at_fences(count)
 local largest, ballot = tonumber(fence or '0'), tonumber(ARGV[3])
 if #ours == count and ballot == largest then
@@ -12,7 +12,7 @@ if longest or ballot <= largest then
   if #ours < count then
     delete(ours)
   end
-  return longest and {0, longest, fence} or {-1, fence}
+  return longest and {0, longest, fence, others} or {-1, fence}
 end
 set(ours)
 set(free)

@@ -1,9 +1,10 @@
 -- What every script about several locks begins with. The first `count` keys are locks.
 
 -- Those that are ours, those that are free, and the longest ttl of the others: nil where there are
--- none, -1 where one does not expire. Last, the error of one that is of another type, if one is.
+-- none, -1 where one does not expire. Then the error of one that is of another type, if one is, and
+-- the places of the others.
 local function look(count)
-  local ours, free, longest, mistyped = {}, {}, nil, nil
+  local ours, free, longest, mistyped, others = {}, {}, nil, nil, {}
   for i = 1, count do
     local value = redis.pcall('GET', KEYS[i])
     if type(value) == 'table' then
@@ -16,10 +17,11 @@ local function look(count)
       free[#free + 1] = KEYS[i]
     else
       local left = redis.call('PTTL', KEYS[i])
+      others[#others + 1] = i
       longest = (left < 0 or longest == -1) and -1 or math.max(left, longest or 0)
     end
   end
-  return ours, free, longest, mistyped
+  return ours, free, longest, mistyped, others
 end
 
 local function set(keys)
