@@ -6,9 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use redlock_quorum::testkit::memory::{Latency, MemoryServer};
-use redlock_quorum::{
-    AcquireError, ExtendError, InvalidRequest, LossCause, Redlock, Renewal, Wait,
-};
+use redlock_quorum::{AcquireError, ExtendError, InvalidRequest, LossCause, Redlock, Wait};
 
 use crate::life::now;
 use crate::world::{ONE_WAY, World, ms, soon, unrenewed, warm};
