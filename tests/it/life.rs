@@ -1,6 +1,7 @@
 //! What a client promises, from its first request to its end.
 
 use std::future::IntoFuture;
+use std::task::Poll;
 use std::time::Duration;
 
 use redlock_quorum::testkit::memory::Restart;
@@ -394,6 +395,48 @@ fn a_guard_outlives_its_runtime_and_is_dropped_anywhere() {
         .unwrap();
     let outcome = later.block_on(redlock.acquire("a").into_future());
     assert!(matches!(outcome, Err(AcquireError::Closed)), "{outcome:?}");
+}
+
+#[test]
+fn law_5_a_loss_is_on_time_without_any_runtime() {
+    let runtime = || tokio::runtime::Runtime::new().unwrap();
+    let (before, meanwhile) = (runtime(), runtime());
+    let watches: Vec<_> = [&before, &meanwhile]
+        .map(|runtime| {
+            let guard = runtime.block_on(async {
+                let redlock = World::new(3).client();
+                redlock.acquire("a").ttl(ms(600)).await.unwrap()
+            });
+            (guard.lost(), guard)
+        })
+        .into();
+    drop(before);
+    let (waits, waiting) = std::sync::mpsc::channel();
+    let watches: Vec<_> = watches
+        .into_iter()
+        .map(|(mut lost, guard)| {
+            let waits = waits.clone();
+            let watch = async move {
+                let first = futures::poll!(&mut lost);
+                waits.send(()).unwrap();
+                let cause = match first {
+                    Poll::Pending => lost.await,
+                    Poll::Ready(cause) => cause,
+                };
+                (cause, now().into_std())
+            };
+            let watch = std::thread::spawn(|| futures::executor::block_on(watch));
+            (watch, guard)
+        })
+        .collect();
+    assert_eq!(waiting.iter().take(2).count(), 2);
+    drop(meanwhile);
+    for (watch, guard) in watches {
+        let (cause, at) = watch.join().unwrap();
+        assert_eq!(cause, LossCause::Expired);
+        let early = guard.valid_until().saturating_duration_since(at);
+        assert!(early < ms(3), "{early:?}");
+    }
 }
 
 #[test]
