@@ -12,6 +12,12 @@ use crate::quorum::validity;
 use crate::request::Wait;
 use crate::resources::Resources;
 
+const DAY: u64 = 86_400;
+
+/// About a hundred years: times counted in nanoseconds stay exact with it, and what servers are asked
+/// to remember for longer still is in their range.
+pub(crate) const LONGEST_TTL: Duration = Duration::from_secs(36_500 * DAY);
+
 /// Settings that have been checked.
 #[derive(Debug)]
 pub(crate) struct Config {
@@ -31,6 +37,13 @@ impl Config {
             return invalid(
                 "max_ttl",
                 format!("is {:?}: whole milliseconds, at least 20ms", self.max_ttl),
+            );
+        }
+        if self.max_ttl > LONGEST_TTL {
+            let days = LONGEST_TTL.as_secs() / DAY;
+            return invalid(
+                "max_ttl",
+                format!("is {:?}: at most {days} days", self.max_ttl),
             );
         }
         if let Err(problem) = self.check_ttl(self.ttl) {
