@@ -298,7 +298,18 @@ impl Caller for Cell {
     }
 
     fn claim(&self, node: usize, command: Command) -> bool {
-        self.claims.claim(node, command)
+        let is_heal = matches!(command, Command::Heal { .. });
+        (!is_heal || self.is_wanted(command)) && self.claims.claim(node, command)
+    }
+
+    fn is_wanted(&self, command: Command) -> bool {
+        match command {
+            // Under the mutex, as what ends it: its release is not written yet, or this is told.
+            Command::Acquire { .. } => !self.peek(Hold::is_releasing),
+            // By the clock: after a standstill this may run before the watchdog.
+            Command::Heal { .. } => self.read(|hold, now| hold.loss(now).is_none()),
+            Command::Extend { .. } | Command::Release | Command::Tombstone { .. } => true,
+        }
     }
 
     fn on_reply(self: Arc<Self>, node: usize, command: Command, reply: Reply, at: Option<Moment>) {
@@ -361,3 +372,6 @@ impl Outbox for Post<'_> {
         self.wake = true;
     }
 }
+
+#[cfg(all(test, feature = "testkit"))]
+mod tests;
