@@ -15,6 +15,7 @@ mod inspect;
 mod life;
 mod owner;
 mod renewal;
+mod runtimes;
 mod sets;
 mod text;
 mod using;
