@@ -8,15 +8,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use redlock_quorum::testkit::memory::CommandKind;
+
 use super::{Invariant, Violation};
-use crate::history::{History, LetGo, Phase, What};
+use crate::history::{Execution, History, LetGo, Phase, What};
 use crate::holds::Hold;
 use crate::timeline::short;
 
 pub(crate) fn check(history: &History) -> Vec<Violation> {
-    let mut holds: BTreeMap<&str, Vec<&Hold>> = BTreeMap::new();
-    for (_, hold) in history.holds() {
-        holds.entry(hold.token.as_str()).or_default().push(hold);
+    let mut holds: BTreeMap<&str, Vec<(Duration, &Hold)>> = BTreeMap::new();
+    for (request, hold) in history.holds() {
+        let ttl = request.ttl.max(hold.longest_ttl);
+        let of_token = holds.entry(hold.token.as_str()).or_default();
+        of_token.push((ttl, hold));
     }
     let owners: BTreeMap<&str, BTreeSet<usize>> = history
         .by_token()
@@ -39,8 +43,10 @@ pub(crate) fn check(history: &History) -> Vec<Violation> {
             What::Left { server, key, token } => {
                 let owner = owners.get(token.as_str());
                 let is_gone = owner.is_some_and(|owners| !owners.is_disjoint(&ended));
+                let set_at = last_set(history, *server, token);
                 let mut holds = holds.get(token.as_str()).into_iter().flatten();
-                let may_stay = holds.any(|hold| may_stay(hold, event.at)) || is_gone;
+                let may_stay =
+                    holds.any(|&(ttl, hold)| may_stay(hold, ttl, event.at, set_at)) || is_gone;
                 if set_back.contains(server) || (phase == Phase::Settled && may_stay) {
                     continue;
                 }
@@ -56,14 +62,31 @@ pub(crate) fn check(history: &History) -> Vec<Violation> {
     violations
 }
 
-/// Nobody looks after its keys: it was leaked, or detached and not given up. A plain lock that was
-/// given up by way of its lease may come back, since only its first client knew its stragglers.
-fn may_stay(hold: &Hold, now: Duration) -> bool {
+/// Nobody looks after its keys: it was leaked, or detached and not given up. One that was given up by
+/// way of its lease may come back, since only its first client knew its stragglers: a plain one at any
+/// time, a fenced one at a node that could not be reached for a ttl after it was given up.
+fn may_stay(hold: &Hold, ttl: Duration, now: Duration, set_at: Option<Duration>) -> bool {
     match hold.let_go {
         Some((_, LetGo::Leak)) => true,
-        Some((_, LetGo::Detach)) => hold.fence.is_none() || hold.given_up.is_none_or(|at| at > now),
+        Some((_, LetGo::Detach)) => {
+            let Some(given_up) = hold.given_up.filter(|&at| at <= now) else {
+                return true;
+            };
+            let debt_ends = given_up + ttl;
+            hold.fence.is_none() || set_at.is_some_and(|set_at| set_at >= debt_ends)
+        }
         _ => false,
     }
+}
+
+/// When a server last set the key of this token.
+fn last_set(history: &History, server: usize, token: &str) -> Option<Duration> {
+    let log = history.servers.get(server)?;
+    let sets = |entry: &&Execution| {
+        let creates = matches!(entry.kind, CommandKind::Acquire | CommandKind::Heal);
+        creates && entry.took_effect && entry.token == token
+    };
+    log.iter().rfind(sets).map(|entry| entry.at)
 }
 
 /// The incarnations whose process had ended.
@@ -81,20 +104,22 @@ fn ended(history: &History) -> BTreeSet<usize> {
 
 #[cfg(test)]
 mod tests {
-    use redlock_quorum::testkit::memory::CommandKind;
-
     use super::super::story::Story;
     use super::*;
     use crate::plan::{Class, Plan};
 
     fn left(story: Story, phase: Phase) -> usize {
+        left_since(5, story, phase)
+    }
+
+    fn left_since(set_at: u64, story: Story, phase: Phase) -> usize {
         let what = What::Left {
             server: 1,
             key: Plan::key(0),
             token: "token-0".into(),
         };
         story
-            .did(1, 5, CommandKind::Acquire, 0)
+            .did(1, set_at, CommandKind::Acquire, 0)
             .phase(60_000, phase)
             .event(60_000, None, what)
             .check(check)
@@ -146,5 +171,8 @@ mod tests {
         let given_up = |fence| detached(fence).event(50, 1, What::Disown { op: 0 });
         assert_eq!(left(given_up(Some(7)), Phase::Settled), 1);
         assert_eq!(left(given_up(None), Phase::Settled), 0, "it may come back");
+        let late = |set_at| left_since(set_at, given_up(Some(7)), Phase::Settled);
+        assert_eq!(late(1_049), 1, "what was owed was paid before");
+        assert_eq!(late(1_050), 0, "it was owed for a ttl, and is not any more");
     }
 }
