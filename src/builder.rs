@@ -92,8 +92,9 @@ impl Builder {
         self
     }
 
-    /// The longest ttl that any client of these nodes may ask for. Default 60 s. For so long, and a
-    /// little longer, a node that may have lost its data does not vote: see [`RestartGuard`].
+    /// The longest ttl that any client of these nodes may ask for. Default 60 s; at most 36,500 days.
+    /// For so long, and a little longer, a node that may have lost its data does not vote: see
+    /// [`RestartGuard`].
     pub const fn max_ttl(mut self, max_ttl: Duration) -> Self {
         self.max_ttl = max_ttl;
         self

@@ -17,6 +17,11 @@ pub(crate) const MOST_NODES: usize = 31;
 /// In bytes, as is the prefix.
 pub(crate) const LONGEST_RESOURCE: usize = 512;
 pub(crate) const MOST_RESOURCES: usize = 64;
+const DAY: u64 = 86_400;
+
+/// About a hundred years: times counted in nanoseconds stay exact with it, and what servers are asked
+/// to remember for longer still is in their range.
+pub(crate) const LONGEST_TTL: Duration = Duration::from_secs(36_500 * DAY);
 
 /// Settings that have been checked.
 #[derive(Debug)]
@@ -37,6 +42,13 @@ impl Config {
             return invalid(
                 "max_ttl",
                 format!("is {:?}: whole milliseconds, at least 20ms", self.max_ttl),
+            );
+        }
+        if self.max_ttl > LONGEST_TTL {
+            let days = LONGEST_TTL.as_secs() / DAY;
+            return invalid(
+                "max_ttl",
+                format!("is {:?}: at most {days} days", self.max_ttl),
             );
         }
         if let Err(problem) = self.check_ttl(self.ttl) {

@@ -260,8 +260,8 @@ pub enum UsingError<T> {
     /// The lock was not acquired. The section did not begin.
     #[error(transparent)]
     Acquire(AcquireError),
-    /// The lock was lost, and the section dropped where it was suspended. What it had done by then
-    /// is done.
+    /// The lock was lost, and the section dropped where it was suspended, or its output if it had
+    /// blocked for so long. What it had done by then is done.
     #[error("the lock was lost while the section ran: {0}")]
     Lost(LossCause),
     /// The section ended while the lock was held, but the release was not confirmed.

@@ -15,6 +15,8 @@ use crate::quorum::ballot;
 use crate::quorum::hold::Hold;
 use crate::quorum::renewal::Renewal;
 use crate::quorum::round::Verdict;
+use crate::resources::Resources;
+use crate::token::Token;
 
 impl Redlock {
     /// Takes over a lock that was [detached](Guard::detach), here or in another process: extends it
@@ -22,6 +24,7 @@ impl Redlock {
     /// of that ttl. It lasts a round time-out at most, and while a new client connects up to 1 s more.
     ///
     /// Attaching one lease twice shares the lock: both guards hold it, and it goes with the first.
+    /// Let neither extend it by hand to more than the lease's ttl: see [`Lease`].
     ///
     /// # Errors
     ///
@@ -77,8 +80,15 @@ impl Redlock {
         self.take_over(lease).await.map(GuardSet::share)
     }
 
+    /// What is in a lease, which may come from anywhere: only what could have been locked.
+    fn open(&self, lease: &Lease) -> Result<(Resources, Token), InvalidRequest> {
+        let (resources, token) = lease.open()?;
+        self.config().check_resources(&resources)?;
+        Ok((resources, token))
+    }
+
     async fn take_over(&self, lease: Lease) -> Result<Arc<Held>, AttachError> {
-        let checked = lease.open().and_then(|opened| {
+        let checked = self.open(&lease).and_then(|opened| {
             self.config().check_ttl(lease.ttl())?;
             Ok((opened, self.engine()?))
         });
@@ -139,7 +149,8 @@ impl Redlock {
     /// # }
     /// ```
     pub async fn release_lease(&self, lease: Lease) -> Result<Released, ReleaseError> {
-        let opened = lease.open().and_then(|opened| Ok((opened, self.engine()?)));
+        let opened = self.open(&lease);
+        let opened = opened.and_then(|opened| Ok((opened, self.engine()?)));
         let ((resources, token), engine) = opened.map_err(ReleaseError::InvalidRequest)?;
         engine
             .ready(engine.clock().now().after(CONNECT_TIMEOUT))
@@ -148,9 +159,10 @@ impl Redlock {
             return Err(ReleaseError::Closed);
         }
         let ballot = lease.ballot(ballot::memory(self.config().max_ttl));
-        let terms = self
-            .config()
-            .terms(lease.ttl(), Renewal::off(), ballot, &engine);
+        // Where the lease tells no usable ttl, the longest: nobody may have asked for more.
+        let (config, ttl) = (self.config(), lease.ttl());
+        let ttl = config.check_ttl(ttl).map_or(config.max_ttl, |()| ttl);
+        let terms = config.terms(ttl, Renewal::off(), ballot, &engine);
         let mark = Mark::new(resources.keys(), token);
         let cell = Cell::start(&engine, mark, &terms, Hold::disown);
         removed(&cell, None).await

@@ -94,6 +94,10 @@ impl Held {
             Ok(None) => return Ok(self.valid_until()),
             Ok(Some(number)) => number,
         };
+        let _wanted = WantedExtension {
+            cell: &self.cell,
+            number,
+        };
         let ended = self.cell.wait(|cell| {
             cell.read(|hold, now| {
                 if let Some(cause) = hold.loss(now) {
@@ -136,6 +140,19 @@ impl Held {
             Some(ttl) => Ok(Lease::new(&held, ttl)),
             None => Err(Arc::new(held)),
         }
+    }
+}
+
+/// Somebody waits for an extension by hand: if nobody does, one that has not begun never will.
+struct WantedExtension<'a> {
+    cell: &'a Arc<Cell>,
+    number: u32,
+}
+
+impl Drop for WantedExtension<'_> {
+    fn drop(&mut self) {
+        self.cell
+            .feed(|hold, _, _| hold.forgo_extension(self.number));
     }
 }
 

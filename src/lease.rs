@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::config::MOST_RESOURCES;
+use crate::config::{LONGEST_RESOURCE, MOST_RESOURCES};
 use crate::error::InvalidRequest;
 use crate::held::Held;
 use crate::quorum::ballot::{Ballot, FencingToken};
@@ -21,7 +21,8 @@ const SEVERAL: u32 = 2;
 /// It carries what proves the ownership, and no time: whoever [attaches](crate::Redlock::attach) it
 /// learns from the nodes whether the lock still stands. With the feature `serde` it can be
 /// serialised; treat it like a password. Attaching it twice shares the lock: both guards hold it,
-/// and it goes with the first of them.
+/// and it goes with the first of them. Where nodes extend by `SET .. IFEQ`, the renewals of one set
+/// back what the other has made longer by hand: two that share a lock leave its ttl alone.
 #[derive(Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Lease {
@@ -93,11 +94,12 @@ impl Lease {
 
     /// What is locked, and the token, if this version understands them.
     pub(crate) fn open(&self) -> Result<(Resources, Token), InvalidRequest> {
-        let is_known = match self.format {
-            ONE => true,
-            SEVERAL => (2..=MOST_RESOURCES).contains(&self.resources().len()),
-            _ => false,
-        };
+        let is_known = self.prefix.len() <= LONGEST_RESOURCE
+            && match self.format {
+                ONE => true,
+                SEVERAL => (2..=MOST_RESOURCES).contains(&self.resources().len()),
+                _ => false,
+            };
         let token = Token::parse(&self.token).filter(|_| is_known);
         let token = token.ok_or(InvalidRequest::UnknownLease)?;
         Ok((Resources::all(&self.prefix, self.resources()), token))

@@ -12,7 +12,7 @@ use crate::quorum::hold::{Hold, LossCause};
 /// Resolves when a lock is lost, and tells why. See [`Guard::lost`](crate::Guard::lost).
 ///
 /// It has a timer of its own, on the tokio runtime that polls it. Where another executor does, on
-/// the client's runtime: that must not be shut down meanwhile, or tokio panics.
+/// the client's runtime, or if that has been shut down, on a thread.
 ///
 /// # Cancel safety
 ///

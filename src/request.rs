@@ -117,8 +117,8 @@ impl Acquire {
 
     /// Acquires the lock, runs `section` while it is held, and releases it.
     ///
-    /// The loss of the lock is looked for before every poll of the section; a lost lock's section
-    /// is dropped where it is suspended. The section goes on while an extension is slow. If it
+    /// The loss of the lock is looked for before every poll of the section, and when it ends; a lost
+    /// lock's section is dropped where it is suspended. The section goes on while an extension is slow. If it
     /// panics, the lock is released and the panic goes on.
     ///
     /// # Errors

@@ -55,7 +55,11 @@ impl Wanted {
             tokio::select! {
                 biased;
                 cause = lost, if !bug!(SectionOutlivesLoss) => Err(UsingError::Lost(cause)),
-                output = section(&guard) => Ok(output),
+                // It may have blocked: then nothing could drop it.
+                output = section(&guard) => match held.loss() {
+                    Some(cause) if !bug!(SectionOutlivesLoss) => Err(UsingError::Lost(cause)),
+                    Some(_) | None => Ok(output),
+                },
             }
         };
         let output = outcome?;

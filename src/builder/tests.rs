@@ -60,6 +60,8 @@ fn settings_are_checked() {
     let ms = Duration::from_millis;
     let builder = || Builder::default().nodes(["redis://a"]);
     assert!(builder().ttl(ms(20)).build().is_ok());
+    let century = Duration::from_secs(36_500 * 86_400);
+    assert!(builder().ttl(century).max_ttl(century).build().is_ok());
     assert!(
         builder()
             .ttl(ms(61_000))
@@ -72,6 +74,7 @@ fn settings_are_checked() {
         (builder().ttl(ms(60_001)), "ttl"),
         (builder().ttl(Duration::from_micros(20_500)), "ttl"),
         (builder().max_ttl(ms(19)), "max_ttl"),
+        (builder().max_ttl(Duration::from_secs(u64::MAX)), "max_ttl"),
         (builder().round_timeout(ms(0)), "round_timeout"),
         (builder().prefix("redlock-quorum:fence:"), "prefix"),
         (builder().prefix("x".repeat(513)), "prefix"),

@@ -314,7 +314,18 @@ impl Caller for Cell {
     }
 
     fn claim(&self, node: usize, command: Command) -> bool {
-        self.claims.claim(node, command)
+        let is_heal = matches!(command, Command::Heal { .. });
+        (!is_heal || self.is_wanted(command)) && self.claims.claim(node, command)
+    }
+
+    fn is_wanted(&self, command: Command) -> bool {
+        match command {
+            // Under the mutex, as what ends it: its release is not written yet, or this is told.
+            Command::Acquire { .. } => !self.peek(Hold::is_releasing),
+            // By the clock: after a standstill this may run before the watchdog.
+            Command::Heal { .. } => self.read(|hold, now| hold.loss(now).is_none()),
+            Command::Extend { .. } | Command::Release | Command::Tombstone { .. } => true,
+        }
     }
 
     fn on_blocked(&self, node: usize, keys: u64) {
@@ -343,3 +354,6 @@ impl fmt::Debug for Cell {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(all(test, feature = "testkit"))]
+mod tests;

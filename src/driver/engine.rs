@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, oneshot};
-use tokio::time::Sleep;
 
 use super::cell::Cell;
 use super::queue::Queue;
+use super::timer;
 use super::told::Told;
 use super::watchdog::Watchdog;
 use crate::clock::Clock;
@@ -150,10 +150,12 @@ impl Engine {
         self.ids.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// A timer of the runtime that asks, or of the engine's where there is none.
-    pub(crate) fn sleep_until(&self, moment: Moment) -> Sleep {
-        let _entered = Handle::try_current().is_err().then(|| self.runtime.enter());
-        tokio::time::sleep_until(self.clock.instant(moment))
+    /// Waits wherever it is polled, also without a runtime.
+    pub(crate) fn sleep_until(
+        &self,
+        moment: Moment,
+    ) -> impl Future<Output = ()> + Send + Sync + use<> {
+        timer::sleep_until(moment, Arc::clone(&self.clock), self.runtime.clone())
     }
 
     /// Was the client closed, or has the runtime ended that drove its nodes?

@@ -10,6 +10,7 @@ pub(crate) mod cell;
 mod claims;
 pub(crate) mod engine;
 pub(crate) mod queue;
+mod timer;
 mod told;
 pub(crate) mod turns;
 pub(crate) mod watchdog;

@@ -110,7 +110,7 @@ impl Watchdog {
         Some((at, cell))
     }
 
-    fn next_sleep(&self, engine: &Engine) -> Option<tokio::time::Sleep> {
+    fn next_sleep(&self, engine: &Engine) -> Option<impl Future<Output = ()> + Send + use<>> {
         let mut timers = self.timers();
         let next = timers.by_moment.keys().next().map(|&(at, _)| at);
         let look = engine.clock().now().after(LOOK);

@@ -140,6 +140,10 @@ pub(crate) trait Caller: Send + Sync {
     fn watches(&self) -> bool;
     /// May the command still be written? If so it counts as written from here on.
     fn claim(&self, node: usize, command: Command) -> bool;
+    /// Is it still to be done? If what it would set is being removed, it may come too late.
+    fn is_wanted(&self, _command: Command) -> bool {
+        true
+    }
     /// `at`: by when a server's reply had come. One look at the clock serves all that came together.
     fn on_reply(self: Arc<Self>, node: usize, command: Command, reply: Reply, at: Option<Moment>);
 
@@ -225,6 +229,13 @@ impl Request {
         if let Some(caller) = self.caller.as_ref().filter(|_| keys != 0) {
             caller.on_blocked(self.node, keys);
         }
+    }
+
+    /// Asks whether it shall be written once more, in another form: its release may have been
+    /// carried out meanwhile.
+    pub(crate) fn is_wanted(&self) -> bool {
+        let caller = self.caller.as_ref();
+        caller.is_some_and(|caller| caller.is_wanted(self.command))
     }
 
     /// The server's answer, which had come by `at`.

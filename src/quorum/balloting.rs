@@ -73,8 +73,10 @@ impl Hold {
         let mut unsent = Vec::new();
         for node in 0..self.ledger.len() {
             match outbox.submit(node, opening) {
-                Ok(()) if self.opening == Opening::Acquire => self.ledger.on_acquire_sent(node),
-                Ok(()) => {}
+                Ok(()) => match self.opening {
+                    Opening::Acquire => self.ledger.on_acquire_sent(node),
+                    Opening::Attach => self.ledger.on_extension_sent(node),
+                },
                 Err(reason) => unsent.push((node, reason, outbox.trouble(node))),
             }
         }
@@ -115,9 +117,12 @@ impl Hold {
         for node in 0..self.ledger.len() {
             let wanted = self.round.is_pending(node) && from(node, outbox);
             if wanted && outbox.withdraw(node, opening) {
-                if self.opening == Opening::Acquire {
-                    self.ledger
-                        .on_acquire_reply(node, DECIDED, Carrier::NotWritten);
+                match self.opening {
+                    Opening::Acquire => {
+                        self.ledger
+                            .on_acquire_reply(node, DECIDED, Carrier::NotWritten);
+                    }
+                    Opening::Attach => self.ledger.on_extension_withdrawn(node),
                 }
                 self.round.on_vote(node, DECIDED, None, now);
             }

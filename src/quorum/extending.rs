@@ -18,7 +18,7 @@ mod outlook;
 #[derive(Clone, Debug)]
 pub(super) struct Extending {
     current: Option<Extension>,
-    /// How long a renewal's round waits for votes.
+    /// How long a renewal's round waits for votes: as is right for the ttl that the lock has.
     round_timeout: Duration,
     /// The number of the latest extension.
     number: u32,
@@ -36,6 +36,7 @@ pub(super) struct Extending {
 #[derive(Clone, Debug)]
 struct Extension {
     round: Round,
+    round_timeout: Duration,
     decide_by: Moment,
 }
 
@@ -93,9 +94,15 @@ impl Hold {
         if validity::valid_until(now, ttl) <= self.valid_until {
             return None;
         }
-        self.extending.round_timeout = round_timeout;
         self.extending.by_hand = Some(number);
-        Some(self.begin_extension(ttl, now, outbox))
+        Some(self.begin_extension(ttl, round_timeout, now, outbox))
+    }
+
+    /// Nobody wants the extension of this number any more; one that has begun goes on.
+    pub(crate) fn forgo_extension(&mut self, number: u32) {
+        if number == self.extending.number.wrapping_add(1) {
+            self.extending.next = None;
+        }
     }
 
     /// What was asked for by hand during the extension that has just ended: it goes before the next
@@ -120,7 +127,13 @@ impl Hold {
         }
     }
 
-    fn begin_extension(&mut self, ttl: Duration, now: Moment, outbox: &mut dyn Outbox) -> u32 {
+    fn begin_extension(
+        &mut self,
+        ttl: Duration,
+        round_timeout: Duration,
+        now: Moment,
+        outbox: &mut dyn Outbox,
+    ) -> u32 {
         self.withdraw_late(outbox);
         let number = self.extending.number.wrapping_add(1);
         self.extending.number = number;
@@ -139,8 +152,11 @@ impl Hold {
                 }
             }
         }
-        let decide_by = now.after(self.extending.round_timeout);
-        self.extending.current = Some(Extension { round, decide_by });
+        self.extending.current = Some(Extension {
+            round,
+            round_timeout,
+            decide_by: now.after(round_timeout),
+        });
         self.on_extension_verdict(verdict, now, outbox);
         number
     }
@@ -186,7 +202,8 @@ impl Hold {
         let due = self.renewing.due().is_some_and(|due| due <= now);
         if due && self.phase == Phase::Held && !self.is_extending() {
             self.renewing.on_sent();
-            self.begin_extension(self.renewing.ttl(), now, outbox);
+            let (ttl, round_timeout) = (self.renewing.ttl(), self.extending.round_timeout);
+            self.begin_extension(ttl, round_timeout, now, outbox);
         }
     }
 
@@ -216,9 +233,10 @@ impl Hold {
         outbox: &mut dyn Outbox,
     ) {
         let Some(verdict) = verdict else { return };
-        let Some(Extension { mut round, .. }) = self.extending.current.take() else {
+        let Some(current) = self.extending.current.take() else {
             return;
         };
+        let mut round = current.round;
         let (number, ttl) = (self.extending.number, round.ttl());
         let confirmed = matches!(verdict, Verdict::Won | Verdict::TooLate);
         if self.phase == Phase::Held && self.loss(now).is_none() {
@@ -229,6 +247,7 @@ impl Hold {
                     round.started_at()
                 };
                 self.prolong(counts_from, ttl);
+                self.extending.round_timeout = current.round_timeout;
                 self.extending.healing = Some(number);
                 for node in 0..self.ledger.len() {
                     if matches!(round.vote(node), Some(Vote::Held { .. })) {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redlock_quorum::{AttachError, LossCause};
+use redlock_quorum::{AttachError, LossCause, ReleaseError};
 
 use crate::world::{ONE_WAY, World, ms, soon, unrenewed};
 
@@ -140,6 +140,46 @@ async fn a_lease_travels_as_text() {
         );
     }
     assert!(redlock.attach(back).await.is_ok());
+}
+
+#[cfg(feature = "serde")]
+#[tokio::test(start_paused = true)]
+async fn a_lease_of_what_cannot_be_locked_is_refused() {
+    let world = World::new(3);
+    let redlock = world.client();
+    let lease = redlock.acquire("resource").await.unwrap().detach().unwrap();
+    let text = serde_json::to_string(&lease).unwrap();
+    let with = |from: &str, to: &str| -> redlock_quorum::Lease {
+        assert!(text.contains(from), "{text}");
+        serde_json::from_str(&text.replace(from, to)).unwrap()
+    };
+    let before = world.keys();
+    let long = format!("\"{}\"", "x".repeat(513));
+    let empty_prefix = "\"prefix\":\"\"";
+    for damaged in [
+        with("\"resource\":\"resource\"", "\"resource\":\"\""),
+        with("\"resource\":\"resource\"", &format!("\"resource\":{long}")),
+        with(":\"resource\"", ":\"redlock-quorum:node\""),
+        with(empty_prefix, "\"prefix\":\"redlock-quorum:\""),
+        with(empty_prefix, &format!("\"prefix\":{long}")),
+    ] {
+        let error = redlock.attach(damaged.clone()).await.unwrap_err();
+        let is_refused = matches!(error, AttachError::InvalidRequest { .. });
+        assert!(is_refused, "{error}");
+        let error = redlock.release_lease(damaged).await.unwrap_err();
+        let is_refused = matches!(error, ReleaseError::InvalidRequest(_));
+        assert!(is_refused, "{error}");
+    }
+    assert_eq!(world.keys(), before);
+    // A wrong ttl attaches nothing, and hinders no release.
+    for ttl in ["0", "18446744073709551615"] {
+        let damaged = with("\"ttl_millis\":60000", &format!("\"ttl_millis\":{ttl}"));
+        let error = redlock.attach(damaged.clone()).await.unwrap_err();
+        let is_refused = matches!(error, AttachError::InvalidRequest { .. });
+        assert!(is_refused, "{error}");
+        assert!(redlock.release_lease(damaged).await.is_ok());
+    }
+    world.is_soon_empty("it is released").await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,13 +1,10 @@
 //! What a client promises, from its first request to its end.
 
 use std::future::IntoFuture;
-use std::sync::Barrier;
 use std::time::Duration;
 
-use redlock_quorum::testkit::memory::{MemoryServer, Restart};
-use redlock_quorum::{
-    AcquireError, ExtendError, LossCause, Redlock, RestartGuard, Unsent, Vote, Wait,
-};
+use redlock_quorum::testkit::memory::Restart;
+use redlock_quorum::{AcquireError, ExtendError, LossCause, RestartGuard, Unsent, Vote, Wait};
 use tokio::time::Instant;
 
 use crate::world::{ONE_WAY, World, ms, soon, unrenewed, warm};
@@ -362,63 +359,4 @@ async fn close_waits_no_longer_than_its_limit() {
     let drained = redlock.close(ms(300)).await;
     assert_eq!(now() - before, ms(300));
     assert_eq!(drained.owed().count(), 3, "{drained:?}");
-}
-
-#[test]
-fn a_guard_outlives_its_runtime_and_is_dropped_anywhere() {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .start_paused(true)
-        .build()
-        .unwrap();
-    let (guard, other, redlock) = runtime.block_on(async {
-        let redlock = World::new(3).client();
-        (
-            redlock.acquire("a").await.unwrap(),
-            redlock.acquire("b").await.unwrap(),
-            redlock,
-        )
-    });
-    std::thread::spawn(move || drop(other)).join().unwrap();
-    drop(runtime);
-    drop(guard);
-    let later = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
-    let outcome = later.block_on(redlock.acquire("a").into_future());
-    assert!(matches!(outcome, Err(AcquireError::Closed)), "{outcome:?}");
-}
-
-#[test]
-fn without_a_runtime_there_is_an_error_and_no_panic() {
-    let world = World::new(1);
-    let outcome = futures::executor::block_on(world.client().acquire("a").into_future());
-    assert!(matches!(
-        outcome,
-        Err(AcquireError::InvalidRequest(
-            redlock_quorum::InvalidRequest::NoRuntime
-        ))
-    ));
-}
-
-/// Each of them is the first, or waits for the one that is.
-#[test]
-fn threads_without_a_runtime_may_use_a_client_first_at_one_moment() {
-    let runtime = tokio::runtime::Builder::new_multi_thread();
-    let runtime = { runtime }.worker_threads(1).enable_all().build().unwrap();
-    for _ in 0..300 {
-        let builder = Redlock::builder().memory_nodes([MemoryServer::new(1).link()]);
-        let redlock = builder.runtime(runtime.handle().clone()).build().unwrap();
-        let ready = Barrier::new(2);
-        std::thread::scope(|scope| {
-            for _ in 0..2 {
-                scope.spawn(|| {
-                    ready.wait();
-                    let look = futures::executor::block_on(redlock.inspect("a"));
-                    assert_eq!(look.problem(), None);
-                });
-            }
-        });
-    }
 }

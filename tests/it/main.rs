@@ -18,6 +18,7 @@ mod life;
 mod owner;
 mod ready;
 mod renewal;
+mod runtimes;
 mod sets;
 mod text;
 mod using;

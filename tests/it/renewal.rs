@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redlock_quorum::testkit::memory::{MemoryServer, Restart};
+use redlock_quorum::testkit::memory::{Latency, MemoryServer, Restart};
 use redlock_quorum::{AcquireError, InvalidRequest, LossCause, Renewal};
 
 use crate::life::now;
@@ -129,6 +129,39 @@ async fn a_node_that_was_away_or_forgot_gets_the_key_back() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn whatever_the_number_of_nodes_a_quorum_keeps_the_lock_and_fewer_do_not() {
+    for nodes in [1_usize, 2, 4, 31] {
+        let world = World::new(u64::try_from(nodes).unwrap());
+        let redlock = world.client();
+        let spare = nodes - (nodes / 2 + 1);
+        let delete = |many: usize| {
+            let servers = world.servers.iter().take(many);
+            servers.for_each(|server| server.delete("a"));
+        };
+        let guard = redlock.acquire("a").ttl(ms(3000)).await.unwrap();
+        tokio::time::sleep(ms(500)).await;
+        delete(spare);
+        tokio::time::sleep(ms(1500)).await;
+        assert_eq!(guard.loss(), None);
+        assert!(world.keys().iter().all(|keys| keys.len() == 1), "healed");
+        delete(spare + 1);
+        let before = now();
+        assert_eq!(guard.lost().await, LossCause::Gone);
+        assert!(now() - before < ms(1200), "by the next renewal");
+        world.is_soon_empty("what is left is cleaned up").await;
+        let guard = redlock.acquire("a").ttl(ms(3000)).await.unwrap();
+        let cut = |is_cut| {
+            let links = world.links.iter().take(spare + 1);
+            links.for_each(|link| link.partition(is_cut));
+        };
+        cut(true);
+        assert_eq!(guard.lost().await, LossCause::Expired);
+        cut(false);
+        world.is_soon_empty("it is released").await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_key_of_another_is_never_healed_away() {
     let world = World::new(3);
     let guard = world.client().acquire("a").ttl(ms(3000)).await.unwrap();
@@ -194,6 +227,29 @@ async fn renewals_can_be_counted_out() {
     let held = now() - before;
     assert!(held > ms(4500) && held < ms(5500), "{held:?}");
     assert_eq!(extensions(&world), [2, 2, 2]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_extension_by_hand_that_is_dropped_while_it_waits_is_not_sent() {
+    let world = World::new(3);
+    let redlock = world.client();
+    let guard = redlock.acquire("a").ttl(ms(3000)).await.unwrap();
+    for link in &world.links {
+        link.set_latency(Latency::fixed(ms(100)), Latency::fixed(ms(100)));
+    }
+    let renewing = || extensions(&world) == [1, 1, 1];
+    while !renewing() {
+        tokio::time::sleep(ms(1)).await;
+    }
+    {
+        let mut waiting = std::pin::pin!(guard.extend(ms(30_000)));
+        assert!(futures::poll!(waiting.as_mut()).is_pending());
+    }
+    tokio::time::sleep(ms(700)).await;
+    assert!(renewing());
+    assert!(guard.valid_until() - now().into_std() < ms(3000));
+    let until = guard.extend(ms(30_000)).await.unwrap();
+    assert!(until - now().into_std() > ms(29_000), "another one is");
 }
 
 #[tokio::test(start_paused = true)]

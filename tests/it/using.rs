@@ -52,6 +52,26 @@ async fn a_section_ends_where_it_is_when_the_lock_is_lost() {
     assert!((35..55).contains(&steps.get()), "{}", steps.get());
 }
 
+/// It never looks up from its work, so nothing can drop it.
+#[tokio::test(start_paused = true)]
+async fn law_5_a_section_that_ends_after_the_loss_is_told_so() {
+    let world = World::new(3);
+    let redlock = world.client();
+    let outcome = redlock
+        .acquire("a")
+        .ttl(ms(3000))
+        .using(async |guard| {
+            let mut passes = std::pin::pin!(tokio::time::advance(ms(3000)));
+            assert!(futures::poll!(passes.as_mut()).is_pending());
+            assert_eq!(guard.loss(), Some(LossCause::Expired));
+        })
+        .await;
+    assert!(
+        matches!(outcome, Err(UsingError::Lost(LossCause::Expired))),
+        "{outcome:?}"
+    );
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_section_goes_on_while_an_extension_is_slow() {
     let world = World::new(3);

@@ -240,6 +240,27 @@ fn flushed_scripts_of_sets_are_sent_again() {
     });
 }
 
+/// A server that knows the release and not the acquire would carry out the acquire's text last.
+#[test]
+fn law_4_an_acquire_that_is_over_is_not_sent_again_behind_its_release() {
+    run(async {
+        let fleet = fleet(1);
+        let redlock = builder(fleet.urls()).ttl(TTL).build().unwrap();
+        warm_up(&redlock).await;
+        let guard = redlock.acquire_all(SET).await.unwrap();
+        ask(&fleet[0], &["SCRIPT", "FLUSH"]);
+        guard.release().await.unwrap();
+        fleet[0].freeze().unwrap();
+        let error = soon(once(&redlock)).await.unwrap_err();
+        assert!(error.is_outage(), "{error}");
+        // Its release is written, too.
+        tokio::time::sleep(ms(50)).await;
+        fleet[0].thaw().unwrap();
+        assert!(redlock.close(TTL / 4).await.is_complete());
+        assert_eq!(lock_keys(&fleet[0]), [""; 0]);
+    });
+}
+
 /// A user of each server with these rights, and its addresses.
 fn locker(fleet: &Fleet, rights: &str) -> Vec<String> {
     let rules = format!("ACL SETUSER locker on >secret {rights}");

@@ -95,7 +95,9 @@ impl Driver {
             (replies, rest) = rest.split_at(sent.replies.min(rest.len()));
             let value = watching::answer(&sent, replies).unwrap_or(&Value::Nil);
             let command = sent.request.command();
-            if let Some(form) = ladder.next(&sent.request, sent.form, value) {
+            if let Some(form) = ladder.next(&sent.request, sent.form, value)
+                && sent.request.is_wanted()
+            {
                 sent.form = form;
                 outgoing.again.push_back(sent);
                 continue;

@@ -114,3 +114,28 @@ fn a_disowned_lock_is_released_everywhere() {
     }
     assert_eq!((hold.report().confirmed, hold.report().deleted), (true, 1));
 }
+
+#[test]
+fn law_4_a_debt_is_not_given_up_while_an_attachment_is_in_flight() {
+    let mut nodes = Nodes::default();
+    let (mut hold, extend) = attaching(&mut nodes);
+    for node in 0..2 {
+        hold.on_reply(node, extend, answered(Vote::Granted), at(5), &mut nodes);
+    }
+    assert_eq!(hold.take(at(5), &mut nodes), Some(Verdict::Won));
+    // The second connection has just ended; the answer of node 2 is on its way to the hold.
+    nodes.down = vec![2];
+    hold.release(LossCause::Released, at(4000), &mut nodes);
+    assert_eq!(nodes.releases(), [0, 1]);
+    for node in 0..2 {
+        let granted = answered(Vote::Granted);
+        hold.on_reply(node, Command::Release, granted, at(4001), &mut nodes);
+    }
+    hold.on_news(2, News::Finished(FIRST), at(4001), &mut nodes);
+    hold.on_deadline(at(60_000), &mut nodes);
+    assert!(!hold.is_settled());
+    hold.on_reply(2, extend, broken(2), at(60_000), &mut nodes);
+    hold.on_news(2, News::Finished(ConnectionId(2)), at(60_000), &mut nodes);
+    hold.on_deadline(at(70_000), &mut nodes);
+    assert!(hold.is_settled());
+}

@@ -236,3 +236,18 @@ fn a_short_extension_by_hand_is_followed_by_a_renewal_in_time() {
     }
     assert!(hold.next_deadline() < Some(hold.loss_at()));
 }
+
+#[test]
+fn an_extension_by_hand_that_fails_leaves_renewals_their_time_out() {
+    let mut nodes = Nodes::default();
+    let mut hold = renewed_every_two_seconds(&mut nodes, None);
+    let (long, patience) = (TTL * 6, ROUND * 6);
+    let number = hold.extend(long, at(1000), patience, &mut nodes).unwrap();
+    nodes.take();
+    for node in 0..3 {
+        let refused = answered(Vote::Refused(Refusal::Busy));
+        hold.on_reply(node, extension(number, long), refused, at(1001), &mut nodes);
+    }
+    let (_, begun) = renew(&mut hold, &mut nodes);
+    assert_eq!(hold.next_deadline(), Some(begun.after(ROUND)));
+}
