@@ -25,7 +25,7 @@ caught! {
     lease_clock_once_per_wait: LeaseClockOncePerWait within 10;
     no_cleanup: NoCleanup within 20;
     pending_forgotten: PendingForgotten within 20;
-    unknown_is_refused: UnknownIsRefused within 50;
+    unknown_is_refused: UnknownIsRefused within 200;
     even_half: EvenHalf within 30;
     quorum_of_one: QuorumOfOne within 10;
     debts_end_early: DebtsEndEarly within 200;
