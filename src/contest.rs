@@ -14,7 +14,7 @@ use crate::quorum::bug;
 use crate::quorum::hold::Hold;
 use crate::quorum::round::Verdict;
 use crate::quorum::validity::Moment;
-use crate::quorum::waiting::{self, Waiting};
+use crate::quorum::waiting::{self, InWay, Waiting};
 use crate::request::Wait;
 use crate::wanted::Wanted;
 
@@ -33,8 +33,8 @@ struct Lost {
 }
 
 impl Lost {
-    /// Of a set: the keys that were in the way at a node, one bit each, where that is known.
-    fn in_way(&self) -> impl Fn(usize) -> u64 {
+    /// Of a set: the keys that were in the way at a node, where that is known.
+    fn in_way(&self) -> impl Fn(usize) -> Vec<InWay> {
         |node| self.attempt.in_way(node)
     }
 }

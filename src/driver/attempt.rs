@@ -8,6 +8,7 @@ use super::engine::Engine;
 use crate::quorum::hold::{Hold, LossCause, Outbox, Terms};
 use crate::quorum::round::Verdict;
 use crate::quorum::validity::Moment;
+use crate::quorum::waiting::InWay;
 use crate::unacquired::Unacquired;
 
 /// Given up when it is dropped, unless it is kept.
@@ -52,7 +53,7 @@ impl Attempt {
     }
 
     /// See [`Cell::in_way`].
-    pub(crate) fn in_way(&self, node: usize) -> u64 {
+    pub(crate) fn in_way(&self, node: usize) -> Vec<InWay> {
         self.cell.in_way(node)
     }
 

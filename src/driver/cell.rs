@@ -2,8 +2,8 @@
 
 mod post;
 
+use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
@@ -18,6 +18,7 @@ use crate::quorum::ledger::News;
 use crate::quorum::tally::Tally;
 use crate::quorum::validity::Moment;
 use crate::quorum::vote::Unsent;
+use crate::quorum::waiting::InWay;
 use crate::token::Token;
 
 /// What the nodes know an attempt by.
@@ -48,8 +49,8 @@ pub(crate) struct Cell {
     mark: Mark,
     // A std mutex: the core never blocks, and nothing is awaited under it.
     state: Mutex<State>,
-    /// Of a set: the keys that were in the way at each node, one bit each.
-    in_way: Box<[AtomicU64]>,
+    /// Of a set: the keys that were in the way, by node, where that is known.
+    in_way: Mutex<BTreeMap<usize, Vec<InWay>>>,
     claims: Claims,
     changed: Notify,
     /// One explicit extension at a time.
@@ -86,8 +87,6 @@ impl Cell {
         begin: impl FnOnce(&mut Hold, Moment, &mut dyn Outbox),
     ) -> Arc<Self> {
         let hold = Hold::new(engine.nodes().len(), terms);
-        let is_set = mark.keys.len() > 1;
-        let in_way = engine.nodes().filter(|_node| is_set);
         let cell = Arc::new(Self {
             id: engine.next_id(),
             engine: Arc::clone(engine),
@@ -100,7 +99,7 @@ impl Cell {
                 over: false,
                 latest: Moment::default(),
             }),
-            in_way: in_way.map(|_node| AtomicU64::new(0)).collect(),
+            in_way: Mutex::default(),
             claims: Claims::new(terms.ballot),
             changed: Notify::new(),
             extending: tokio::sync::Mutex::default(),
@@ -130,10 +129,10 @@ impl Cell {
         self.mark.ticket
     }
 
-    /// Of a set: the keys that were in the way at this node, one bit each, where that is known.
-    pub(crate) fn in_way(&self, node: usize) -> u64 {
-        let keys = self.in_way.get(node);
-        keys.map_or(0, |keys| keys.load(Ordering::Acquire))
+    /// Of a set: the keys that were in the way at this node, where that is known.
+    pub(crate) fn in_way(&self, node: usize) -> Vec<InWay> {
+        let in_way = self.in_way.lock().unwrap_or_else(PoisonError::into_inner);
+        in_way.get(&node).cloned().unwrap_or_default()
     }
 
     /// Has its removal begun?
@@ -328,10 +327,9 @@ impl Caller for Cell {
         }
     }
 
-    fn on_blocked(&self, node: usize, keys: u64) {
-        if let Some(in_way) = self.in_way.get(node) {
-            in_way.store(keys, Ordering::Release);
-        }
+    fn on_blocked(&self, node: usize, in_way: Vec<InWay>) {
+        let mut all = self.in_way.lock().unwrap_or_else(PoisonError::into_inner);
+        all.insert(node, in_way);
     }
 
     fn on_reply(self: Arc<Self>, node: usize, command: Command, reply: Reply, at: Option<Moment>) {

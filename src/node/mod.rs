@@ -23,6 +23,7 @@ use crate::quorum::ledger::{Carrier, ConnectionId, News};
 use crate::quorum::trust::Identities;
 use crate::quorum::validity::Moment;
 use crate::quorum::vote::{Unsent, Vote};
+use crate::quorum::waiting::InWay;
 use crate::token::{Entropy, Token};
 
 use self::glance::Glimpse;
@@ -147,8 +148,8 @@ pub(crate) trait Caller: Send + Sync {
     /// `at`: by when a server's reply had come. One look at the clock serves all that came together.
     fn on_reply(self: Arc<Self>, node: usize, command: Command, reply: Reply, at: Option<Moment>);
 
-    /// Just before a reply: these of its keys are in the way at this node, one bit each.
-    fn on_blocked(&self, _node: usize, _keys: u64) {}
+    /// Just before a reply: these of its keys are in the way at this node.
+    fn on_blocked(&self, _node: usize, _in_way: Vec<InWay>) {}
 }
 
 /// One command for one node, with the way back.
@@ -223,11 +224,10 @@ impl Request {
         reason
     }
 
-    /// Just before the answer: these of the keys are in the way, one bit each; none where it is not
-    /// known.
-    pub(crate) fn blocked(&self, keys: u64) {
-        if let Some(caller) = self.caller.as_ref().filter(|_| keys != 0) {
-            caller.on_blocked(self.node, keys);
+    /// Just before the answer: these of the keys are in the way; none where it is not known.
+    pub(crate) fn blocked(&self, in_way: Vec<InWay>) {
+        if let Some(caller) = self.caller.as_ref().filter(|_| !in_way.is_empty()) {
+            caller.on_blocked(self.node, in_way);
         }
     }
 

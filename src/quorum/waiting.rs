@@ -9,8 +9,8 @@
 //!
 //! A holder's renewal is news as well. It is not told from a release, and costs an attempt that finds
 //! the key: the commands of a look, and one. Who waits for several keys is told of each. The votes say
-//! which of them were in the way, and there is no news of a node before all of these have changed: or a
-//! set that waits for one key would be at every change of another.
+//! which of them were in the way and for how long yet, and a node is free when each of these has changed
+//! or expired: or a set that waits for one key would be at every change of another.
 
 use std::time::Duration;
 
@@ -48,8 +48,17 @@ pub(crate) struct Waiting {
     failures: Backoff,
 }
 
-/// What is known of one node.
+/// A key that was in the way of a set, at one node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct InWay {
+    /// Its place among the keys of the set.
+    pub(crate) place: u32,
+    /// How long it will live; `None`: it does not expire.
+    pub(crate) ttl: Option<Duration>,
+}
+
+/// What is known of one node.
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Seen {
     /// It has not answered.
     Nothing,
@@ -57,17 +66,22 @@ enum Seen {
     Free { since: Moment },
     Held {
         until: Option<Moment>,
-        /// Of several: those that were in the way, one bit each; none where it is not known.
-        keys: u64,
+        /// Of several: those that were in the way and have not changed since, each as one bit and
+        /// with its end; none where it is not known.
+        keys: Vec<(u64, Option<Moment>)>,
     },
 }
 
 impl Seen {
-    fn free_at(self) -> Option<Moment> {
+    fn free_at(&self) -> Option<Moment> {
         match self {
             Self::Nothing => None,
-            Self::Free { since } => Some(since),
-            Self::Held { until, .. } => until.filter(|_| !bug!(ExpiryNotTimed)),
+            Self::Free { since } => Some(*since),
+            Self::Held { until, keys } => {
+                let last = keys.iter().map(|&(_, until)| until);
+                let all = last.reduce(|one, other| Some(one?.max(other?)));
+                all.unwrap_or(*until).filter(|_| !bug!(ExpiryNotTimed))
+            }
         }
     }
 }
@@ -89,15 +103,15 @@ impl Waiting {
         }
     }
 
-    /// A round was lost. `in_way`: of several keys those that are in the way at a node, one bit each,
-    /// where that is known. `random`: uniform over all of `u64`, and anew for each call.
+    /// A round was lost. `in_way`: of several keys those that are in the way at a node, where that is
+    /// known. `random`: uniform over all of `u64`, and anew for each call.
     ///
     /// Returns how long to pause before the nodes are watched, if the lost round did not: not at all
     /// if others had them all, or until those with whom it collided have let go.
     pub(crate) fn on_lost(
         &mut self,
         round: &Round,
-        in_way: impl Fn(usize) -> u64,
+        in_way: impl Fn(usize) -> Vec<InWay>,
         now: Moment,
         mut random: impl FnMut() -> u64,
     ) -> Duration {
@@ -127,10 +141,12 @@ impl Waiting {
     pub(crate) fn hear(
         &mut self,
         round: &Round,
-        in_way: impl Fn(usize) -> u64,
+        in_way: impl Fn(usize) -> Vec<InWay>,
         now: Moment,
         mut random: impl FnMut() -> u64,
     ) {
+        let end = |ttl: Option<Duration>| ttl.map(|ttl| now.after(ttl).after(ROUNDED));
+        let bit = |key: InWay| 1_u64.checked_shl(key.place).unwrap_or(0);
         for (node, seen) in self.seen.iter_mut().enumerate() {
             if *seen != Seen::Nothing {
                 continue;
@@ -146,8 +162,11 @@ impl Waiting {
                     Seen::Free { since: now }
                 }
                 Some(Vote::Held { ttl, .. }) => Seen::Held {
-                    until: ttl.map(|ttl| now.after(ttl).after(ROUNDED)),
-                    keys: in_way(node),
+                    until: end(ttl),
+                    keys: in_way(node)
+                        .into_iter()
+                        .map(|key| (bit(key), end(key.ttl)))
+                        .collect(),
                 },
                 Some(Vote::Refused(_) | Vote::Unsent(_) | Vote::Unknown) | None => Seen::Nothing,
             };
@@ -173,7 +192,10 @@ impl Waiting {
         };
         let is_news = match seen {
             Seen::Nothing => touched == u64::MAX,
-            Seen::Held { keys, .. } => *keys & !touched == 0,
+            Seen::Held { keys, .. } => {
+                keys.retain(|&(key, _)| key & touched == 0);
+                keys.is_empty()
+            }
             Seen::Free { .. } => false,
         };
         if is_news {
@@ -207,14 +229,14 @@ impl Waiting {
     pub(crate) fn due_by_news(&self) -> Option<Moment> {
         self.first_news?;
         let at = self.quorum_of(|seen| match seen {
-            Seen::Free { since } => Some(since),
+            Seen::Free { since } => Some(*since),
             Seen::Nothing | Seen::Held { .. } => None,
         });
         at.map(|at| at.after(self.apart))
     }
 
-    fn quorum_of(&self, free_at: impl Fn(Seen) -> Option<Moment>) -> Option<Moment> {
-        let mut free: Vec<Moment> = self.seen.iter().copied().filter_map(free_at).collect();
+    fn quorum_of(&self, free_at: impl Fn(&Seen) -> Option<Moment>) -> Option<Moment> {
+        let mut free: Vec<Moment> = self.seen.iter().filter_map(free_at).collect();
         free.sort_unstable();
         free.get(self.quorum.saturating_sub(1)).copied()
     }

@@ -11,6 +11,7 @@ use crate::quorum::trust::amnesia::Ask;
 use crate::quorum::trust::marker::Look;
 use crate::quorum::validity::Moment;
 use crate::quorum::vote::Vote;
+use crate::quorum::waiting::InWay;
 use crate::token::Entropy;
 
 /// How long messages are on their way in one direction: a fixed part, and a random part that is
@@ -81,7 +82,7 @@ pub(super) enum Reply {
     Marker(Look),
     Seen(Seen),
     /// And which keys of a set are in the way, one bit each.
-    Vote(Vote, Option<Arc<str>>, u64),
+    Vote(Vote, Option<Arc<str>>, Vec<InWay>),
     /// Not a reply: a watched key has changed, or all may have.
     Touched(Option<Box<str>>),
     Reset,

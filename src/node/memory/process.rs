@@ -13,6 +13,7 @@ use crate::quorum::trust::amnesia::Ask;
 use crate::quorum::trust::marker::{self, Look, Sighting};
 use crate::quorum::validity::Moment;
 use crate::quorum::vote::{Refusal, Vote};
+use crate::quorum::waiting::InWay;
 use crate::token::Entropy;
 
 /// What an acquire asks for beside the lock.
@@ -204,16 +205,16 @@ impl Process {
         (vote, error.map(Arc::from))
     }
 
-    /// The keys of a set that are in the way of an acquire, one bit each.
+    /// The keys of a set that are in the way of an acquire.
     pub(super) fn in_way(
         &mut self,
         command: Command,
         keys: &[Box<str>],
         token: &str,
         now: Moment,
-    ) -> u64 {
+    ) -> Vec<InWay> {
         if keys.len() < 2 || !matches!(command, Command::Acquire { .. }) {
-            return 0;
+            return Vec::new();
         }
         let server_time = self.clock.read(now);
         self.keys.in_way(keys, token, server_time)

@@ -10,6 +10,7 @@ use super::scripts::{ACQUIRE_ALL, EXTEND_ALL, RELEASE_ALL};
 use crate::node::Request;
 use crate::quorum::hold::Command;
 use crate::quorum::vote::Vote;
+use crate::quorum::waiting::InWay;
 
 /// The request as a command of Redis, if it is for a set. (With a ballot: see [`super::fenced`].)
 pub(super) fn command(request: &Request, form: Form) -> Option<Cmd> {
@@ -56,18 +57,21 @@ pub(super) fn vote(request: &Request, reply: &Value) -> Option<Vote> {
     }
 }
 
-/// Which keys of a set are in the way, one bit each: the reply names their places, from 1 on.
-pub(super) fn in_way(request: &Request, reply: &Value) -> u64 {
-    let Value::Array(parts) = reply else { return 0 };
-    let Some(Value::Array(places)) = parts.last().filter(|_| request.is_for_set()) else {
-        return 0;
+/// Which keys of a set are in the way: the reply names their places, from 1 on, each with its ttl.
+pub(super) fn in_way(request: &Request, reply: &Value) -> Vec<InWay> {
+    let Value::Array(parts) = reply else {
+        return Vec::new();
     };
-    let bit = |place: &Value| {
-        let Value::Int(place) = place else {
-            return None;
-        };
-        u32::try_from(place.saturating_sub(1)).ok()
+    let Some(Value::Array(others)) = parts.last().filter(|_| request.is_for_set()) else {
+        return Vec::new();
     };
-    let bits = places.iter().filter_map(bit);
-    bits.fold(0, |keys, bit| keys | 1_u64.checked_shl(bit).unwrap_or(0))
+    let one = |pair: &[Value]| match pair {
+        [Value::Int(place), Value::Int(left)] => Some(InWay {
+            place: u32::try_from(place.saturating_sub(1)).ok()?,
+            // Where it does not expire it is negative.
+            ttl: u64::try_from(*left).ok().map(Duration::from_millis),
+        }),
+        _ => None,
+    };
+    others.chunks(2).filter_map(one).collect()
 }

@@ -10,6 +10,7 @@ use super::super::own_keys::fence_key;
 use super::super::rule::{self, Answer, Change, Owner, Ruling};
 use super::super::validity::Moment;
 use super::super::vote::Vote;
+use super::super::waiting::InWay;
 use super::{Keyspace, NOT_OURS};
 
 /// What stands at the keys of a lock.
@@ -149,13 +150,19 @@ impl Keyspace {
         }
     }
 
-    /// Which of the keys are somebody else's, one bit each.
-    pub(crate) fn in_way<K: AsRef<str>>(&mut self, keys: &[K], token: &str, now: Moment) -> u64 {
-        let mut in_way = 0;
-        for (place, key) in (0..u64::BITS).zip(keys) {
+    /// Which of the keys are somebody else's.
+    pub(crate) fn in_way<K: AsRef<str>>(
+        &mut self,
+        keys: &[K],
+        token: &str,
+        now: Moment,
+    ) -> Vec<InWay> {
+        let mut in_way = Vec::new();
+        for (place, key) in (0..).zip(keys) {
             let value = self.get(key.as_ref(), now);
             if value.is_some_and(|value| value != token) {
-                in_way |= 1 << place;
+                let ttl = self.ttl(key.as_ref(), now);
+                in_way.push(InWay { place, ttl });
             }
         }
         in_way

@@ -12,6 +12,7 @@ use super::*;
 use crate::quorum::ballot::Ballot;
 use crate::quorum::keyspace::Keyspace;
 use crate::quorum::validity::Moment;
+use crate::quorum::waiting::InWay;
 use crate::testkit::fleet::{Flavor, Options, Server};
 
 /// So many of these are the keys of a lock; they have fences, as many.
@@ -112,7 +113,12 @@ fn play(flavor: &Flavor, seed: u64, steps: usize) {
         let is_acquire = matches!(command, Command::Acquire { .. });
         if is_acquire && lock.len() > 1 && matches!(vote, Vote::Held { .. }) {
             let in_way = keys.in_way(lock, request.token(), now);
-            assert_eq!(sets::in_way(&request, &reply), in_way, "{context}");
+            let told = sets::in_way(&request, &reply);
+            let alike = |in_way: Vec<InWay>| -> Vec<_> {
+                let one = |key: InWay| (key.place, about(key.ttl));
+                in_way.into_iter().map(one).collect()
+            };
+            assert_eq!(alike(told), alike(in_way), "{context}");
         }
         for key in &all {
             let value: Option<String> = ask(&mut connection, &["GET", key]);

@@ -1,5 +1,5 @@
 -- KEYS locks  ARGV token ttl_ms
--- All or none. Answers 1: granted, {0, pttl, places}: these are somebody else's.
+-- All or none. Answers 1: granted, {0, pttl, {place, pttl, ..}}: these are somebody else's.
 local ours, free, longest, mistyped, others = look(#KEYS)
 if mistyped then
   return mistyped

@@ -1,5 +1,5 @@
 -- KEYS locks fences  ARGV token ttl_ms ballot fence_ttl_ms
--- All or none. Answers 1: granted, {0, pttl, fence, places}: these are somebody else's, {-1, fence}:
+-- All or none. Answers 1: granted, {0, pttl, fence, {place, pttl, ..}}: these are somebody else's, {-1, fence}:
 -- the ballot is too small.
 local count = #KEYS / 2
 local ours, free, longest, _, others = look(count)

@@ -2,7 +2,7 @@
 
 -- Those that are ours, those that are free, and the longest ttl of the others: nil where there are
 -- none, -1 where one does not expire. Then the error of one that is of another type, if one is, and
--- the places of the others.
+-- the places of the others, each with its ttl.
 local function look(count)
   local ours, free, longest, mistyped, others = {}, {}, nil, nil, {}
   for i = 1, count do
@@ -18,6 +18,7 @@ local function look(count)
     else
       local left = redis.call('PTTL', KEYS[i])
       others[#others + 1] = i
+      others[#others + 1] = left
       longest = (left < 0 or longest == -1) and -1 or math.max(left, longest or 0)
     end
   end
