@@ -14,7 +14,7 @@ use crate::unacquired::Unacquired;
 #[non_exhaustive]
 pub enum BuildError {
     /// No node was given.
-    #[error("no nodes were given")]
+    #[error("no nodes were given: see Builder::nodes, or REDLOCK_NODES for Builder::from_env")]
     NoNodes,
     /// More than 31 nodes were given.
     #[error("{count} nodes were given, 31 are the most")]
@@ -29,7 +29,7 @@ pub enum BuildError {
         node: String,
     },
     /// A node's URL cannot be used. The URL itself is not shown: it may hold a password.
-    #[error("the URL of node {place} cannot be used: {reason}")]
+    #[error("the URL of node {place}, counted from 0, cannot be used: {reason}")]
     InvalidUrl {
         /// The node's place in the list, from 0.
         place: usize,

@@ -119,7 +119,8 @@ impl Acquire {
     ///
     /// The loss of the lock is looked for before every poll of the section, and when it ends; a lost
     /// lock's section is dropped where it is suspended. The section goes on while an extension is slow. If it
-    /// panics, the lock is released and the panic goes on.
+    /// panics, the lock is released and the panic goes on. The output of a section that can fail is a
+    /// `Result` inside the `Result`: its error is an output like any other, and the lock is released.
     ///
     /// # Errors
     ///

@@ -1,5 +1,6 @@
 //! What is known of a lock that too few nodes granted, or confirmed.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,10 +9,12 @@ use crate::resources::Resources;
 
 /// What is known of an acquisition, an extension or an attachment that too few nodes agreed to: of
 /// which lock, how the last round ended, and how long that took.
-#[derive(Clone, Debug)]
+///
+/// Its `Debug` is one line for people too: it is what they see when `main` returns the error.
+#[derive(Clone)]
 pub struct Unacquired(Arc<Known>);
 
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 struct Known {
     resources: Resources,
     tally: Tally,
@@ -74,5 +77,11 @@ impl Unacquired {
     pub(crate) fn how(&self) -> String {
         let (waited, tally) = (self.waited().as_millis(), self.tally());
         format!("(waited {waited} ms; {tally})")
+    }
+}
+
+impl fmt::Debug for Unacquired {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.lock(), self.how())
     }
 }

@@ -48,7 +48,7 @@ impl Cluster {
     pub(crate) fn describe(&self) -> String {
         match self {
             Self::Given(nodes) => format!(
-                "{} nodes from REDLOCK_NODES (only our own connections will be cut)",
+                "{} nodes from REDLOCK_NODES, each through a proxy of ours on 127.0.0.1, whose ports are shown (only our own connections will be cut)",
                 nodes.len()
             ),
             Self::Started(fleet, flavor) => {
@@ -135,7 +135,9 @@ impl Cluster {
 
 /// A client that reaches the server of this URL through a proxy of our own.
 fn behind_proxy(url: &str) -> Result<(Client, Proxy), Error> {
-    let info = url.into_connection_info()?;
+    let info = url.into_connection_info().map_err(|error| {
+        format!("a URL in REDLOCK_NODES cannot be used, redis://host:port is expected: {error}")
+    })?;
     let ConnectionAddr::Tcp(host, port) = info.addr() else {
         return Err("the quickstart reaches the nodes in REDLOCK_NODES by redis:// only".into());
     };

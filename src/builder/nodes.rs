@@ -36,7 +36,7 @@ impl Builder {
             }
             let place = self.nodes.len();
             let info = url.as_str().into_connection_info();
-            let info = info.map_err(|error| invalid(place, &error))?;
+            let info = info.map_err(|error| invalid_url(place, &url, &error))?;
             let name = address(info.addr());
             if known.insert(name.clone()) {
                 self.nodes.push(NodeSpec::Url(url));
@@ -66,8 +66,9 @@ impl Make<'_> {
         for (place, spec) in specs.into_iter().enumerate() {
             let info = match spec {
                 NodeSpec::Url(url) => url
+                    .as_str()
                     .into_connection_info()
-                    .map_err(|error| invalid(place, &error))?,
+                    .map_err(|error| invalid_url(place, &url, &error))?,
                 NodeSpec::Client(client) => client.get_connection_info().clone(),
                 #[cfg(feature = "testkit")]
                 NodeSpec::Memory(link) => {
@@ -115,6 +116,19 @@ impl Make<'_> {
             persistent: self.persistent.contains(name),
         }
     }
+}
+
+/// Says of the commonest mistakes what to do.
+fn invalid_url(place: usize, url: &str, error: &RedisError) -> BuildError {
+    let reason = if !url.contains("://") {
+        "it does not begin with redis://, rediss:// or unix://"
+    } else if url.starts_with("rediss://") && !cfg!(feature = "tls-rustls") {
+        "rediss:// needs the feature tls-rustls"
+    } else {
+        return invalid(place, error);
+    };
+    let reason = reason.into();
+    BuildError::InvalidUrl { place, reason }
 }
 
 fn invalid(place: usize, error: &RedisError) -> BuildError {

@@ -56,6 +56,17 @@ fn a_url_that_cannot_be_used_is_named_by_its_place_and_not_shown() {
 }
 
 #[test]
+fn a_url_without_a_scheme_says_so() {
+    let error = built(&["redis://a", "localhost:6379"]).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the URL of node 1, counted from 0, cannot be used: it does not begin with redis://, rediss:// or unix://"
+    );
+    let error = Builder::from_vars(|_| None).build().unwrap_err();
+    assert!(error.to_string().contains("REDLOCK_NODES"), "{error}");
+}
+
+#[test]
 fn settings_are_checked() {
     let ms = Duration::from_millis;
     let builder = || Builder::default().nodes(["redis://a"]);

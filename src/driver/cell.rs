@@ -65,6 +65,8 @@ struct State {
     /// The nodes whose news this cell is told, one bit each.
     told: u32,
     settled: bool,
+    /// The engine knows of it.
+    begun: bool,
     /// The lines of its resources were told that it is over.
     over: bool,
     /// The latest moment that anybody was shown: nothing is decided before it.
@@ -96,6 +98,7 @@ impl Cell {
                 armed: None,
                 told: 0,
                 settled: false,
+                begun: false,
                 over: false,
                 latest: Moment::default(),
             }),
@@ -104,7 +107,6 @@ impl Cell {
             changed: Notify::new(),
             extending: tokio::sync::Mutex::default(),
         });
-        engine.on_begun();
         cell.feed(begin);
         cell
     }
@@ -179,16 +181,14 @@ impl Cell {
         let over = state.hold.is_over() && !std::mem::replace(&mut state.over, true);
         let left = ends.then(|| bits(state.hold.possible_holders()));
         let left = left.or_else(|| over.then_some(0));
-        let settled = self.arm(&mut state);
+        self.enlist(&mut state);
+        self.arm(&mut state);
         drop(state);
         if let Some(nodes) = left {
             self.engine.queue().on_ended(self, nodes);
         }
         if post.wakes() {
             self.changed.notify_waiters();
-        }
-        if settled && !bug!(SettledKept) {
-            self.engine.on_settled();
         }
         self.engine.on_progress();
         for (node, news) in news {
@@ -270,10 +270,20 @@ impl Cell {
         missed
     }
 
-    /// Sees to it that the watchdog wakes this cell in time. Returns whether it has just settled.
-    fn arm(self: &Arc<Self>, state: &mut State) -> bool {
-        let before = std::mem::replace(&mut state.settled, state.hold.is_settled());
-        let settled = state.settled && !before;
+    /// Sees to it that the engine knows of this cell from its first input until it has settled. Under
+    /// the mutex: nobody finds a cell whose hold has not begun.
+    fn enlist(self: &Arc<Self>, state: &mut State) {
+        let begun = std::mem::replace(&mut state.begun, true);
+        let settled = std::mem::replace(&mut state.settled, state.hold.is_settled());
+        if !begun && !state.settled {
+            self.engine.on_begun(self);
+        } else if begun && !settled && state.settled && !bug!(SettledKept) {
+            self.engine.on_settled(self.id);
+        }
+    }
+
+    /// Sees to it that the watchdog wakes this cell in time.
+    fn arm(self: &Arc<Self>, state: &mut State) {
         let next = state.hold.next_deadline();
         match (state.armed, next) {
             (Some(at), None) => {
@@ -286,7 +296,6 @@ impl Cell {
             }
             (None | Some(_), _) => {}
         }
-        settled
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

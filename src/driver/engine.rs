@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, oneshot};
@@ -48,8 +48,8 @@ pub(crate) struct Engine {
     runtime: Handle,
     watchdog: Arc<Watchdog>,
     ids: AtomicU64,
-    /// Attempts and holds that have not settled.
-    unsettled: AtomicUsize,
+    /// Attempts, holds and debts that have not settled. Whatever they wait for keeps them alive.
+    unsettled: Mutex<BTreeMap<u64, Weak<Cell>>>,
     closed: AtomicBool,
     /// A link has changed, a lock has settled, or the client was closed.
     changed: Notify,
@@ -92,7 +92,7 @@ impl Engine {
             runtime,
             watchdog: Arc::default(),
             ids: AtomicU64::new(0),
-            unsettled: AtomicUsize::new(0),
+            unsettled: Mutex::default(),
             closed: AtomicBool::new(false),
             changed: Notify::new(),
         });
@@ -272,20 +272,10 @@ impl Engine {
 
     /// Every attempt, hold and debt that has not settled.
     pub(crate) fn living(&self) -> Vec<Arc<Cell>> {
-        let mut cells: BTreeMap<u64, Arc<Cell>> = self
-            .watchdog
-            .cells()
-            .into_iter()
-            .map(|cell| (cell.id(), cell))
-            .collect();
-        for peer in &self.nodes {
-            cells.extend(
-                peer.debtors()
-                    .iter()
-                    .map(|(&id, cell)| (id, Arc::clone(cell))),
-            );
-        }
-        cells.into_values().collect()
+        self.unsettled_cells()
+            .values()
+            .filter_map(Weak::upgrade)
+            .collect()
     }
 
     /// Waits until `look` finds something; looks after every change of a link and whenever a lock
@@ -301,12 +291,13 @@ impl Engine {
         }
     }
 
-    pub(crate) fn on_begun(&self) {
-        self.unsettled.fetch_add(1, Ordering::Relaxed);
+    pub(crate) fn on_begun(&self, cell: &Arc<Cell>) {
+        let living = Arc::downgrade(cell);
+        self.unsettled_cells().insert(cell.id(), living);
     }
 
-    pub(crate) fn on_settled(&self) {
-        self.unsettled.fetch_sub(1, Ordering::Relaxed);
+    pub(crate) fn on_settled(&self, id: u64) {
+        self.unsettled_cells().remove(&id);
     }
 
     /// A lock may have changed: whoever closes the client wants to know.
@@ -318,7 +309,13 @@ impl Engine {
 
     /// How many attempts, holds and debts have not settled.
     pub(crate) fn unsettled(&self) -> usize {
-        self.unsettled.load(Ordering::Relaxed)
+        self.unsettled_cells().len()
+    }
+
+    fn unsettled_cells(&self) -> MutexGuard<'_, BTreeMap<u64, Weak<Cell>>> {
+        self.unsettled
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Does anybody hold or wait for a lock?

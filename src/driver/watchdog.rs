@@ -1,6 +1,6 @@
 //! One timer for all locks of a client.
 //!
-//! Every lock that is not settled stands here with the moment at which it wants to be woken, or an
+//! Every lock that waits for time to pass stands here with the moment at which it wants to be woken, or an
 //! earlier one: a deadline that moves back is left where it is and found to be early when it comes.
 
 use std::collections::BTreeMap;
@@ -27,8 +27,6 @@ pub(crate) struct Watchdog {
 #[derive(Debug, Default)]
 struct Timers {
     by_moment: BTreeMap<(Moment, u64), Arc<Cell>>,
-    /// Woken just now, and not back yet: whoever asks for all locks must see it.
-    firing: Option<Arc<Cell>>,
     /// Until when the task sleeps.
     asleep_until: Option<Moment>,
 }
@@ -52,13 +50,6 @@ impl Watchdog {
         let removed = self.timers().by_moment.remove(&(at, id));
         // Dropped outside the mutex: it may be the last reference.
         drop(removed);
-    }
-
-    /// All locks that are not settled and wait for time to pass.
-    pub(crate) fn cells(&self) -> Vec<Arc<Cell>> {
-        let timers = self.timers();
-        let waiting = timers.by_moment.values();
-        waiting.chain(&timers.firing).cloned().collect()
     }
 
     pub(crate) fn stop(&self) {
@@ -92,9 +83,6 @@ impl Watchdog {
         let now = engine.clock().now();
         while let Some((at, cell)) = self.pop_due(now) {
             cell.on_timer(at);
-            let fired = self.timers().firing.take();
-            // Outside the mutex: these may be the last references.
-            drop((fired, cell));
         }
     }
 
@@ -105,9 +93,7 @@ impl Watchdog {
         if at > now {
             return None;
         }
-        let cell = first.remove();
-        timers.firing = Some(Arc::clone(&cell));
-        Some((at, cell))
+        Some((at, first.remove()))
     }
 
     fn next_sleep(&self, engine: &Engine) -> Option<impl Future<Output = ()> + Send + use<>> {
@@ -141,7 +127,7 @@ mod tests {
         let guard = request.renewal(renewal).await.unwrap();
         let engine = redlock.engine().unwrap();
         let looks = tokio::task::spawn_blocking(move || {
-            (0..5_000_000).all(|_| !engine.watchdog().cells().is_empty())
+            (0..5_000_000).all(|_| !engine.living().is_empty())
         });
         assert!(looks.await.unwrap());
         guard.release().await.unwrap();

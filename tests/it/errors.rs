@@ -71,3 +71,17 @@ async fn an_outage_says_for_which_lock() {
     let error = redlock.attach(lease).await.unwrap_err();
     assert_eq!(said(&error), "too few nodes answered for the lock on paper");
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_error_that_main_returns_can_be_read() {
+    let world = World::new(3);
+    let redlock = world.client();
+    let guard = redlock.acquire("a").await.unwrap();
+    let error = redlock.try_acquire("a").await.unwrap_err();
+    let shown = format!("{error:?}");
+    assert!(
+        shown.starts_with("Contended(the lock on a (waited 20 ms; 0 of 3 granted, quorum 2: "),
+        "{shown}"
+    );
+    drop(guard);
+}

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redlock_quorum::{AttachError, LossCause, ReleaseError};
+use redlock_quorum::{AttachError, LossCause};
 
 use crate::world::{ONE_WAY, World, ms, soon, unrenewed};
 
@@ -167,7 +167,7 @@ async fn a_lease_of_what_cannot_be_locked_is_refused() {
         let is_refused = matches!(error, AttachError::InvalidRequest { .. });
         assert!(is_refused, "{error}");
         let error = redlock.release_lease(damaged).await.unwrap_err();
-        let is_refused = matches!(error, ReleaseError::InvalidRequest(_));
+        let is_refused = matches!(error, redlock_quorum::ReleaseError::InvalidRequest(_));
         assert!(is_refused, "{error}");
     }
     assert_eq!(world.keys(), before);

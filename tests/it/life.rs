@@ -348,6 +348,28 @@ async fn close_lists_what_a_lost_node_is_owed() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn close_waits_for_releases_that_were_not_confirmed_in_time() {
+    let world = World::new(3);
+    let redlock = world.client();
+    let guard = redlock.acquire("a").await.unwrap();
+    soon("all three have it", || guard.tally().granted() == 3).await;
+    for link in &world.links {
+        link.block_requests(true);
+    }
+    assert!(guard.release().await.is_err());
+    let before = now();
+    let drained = redlock.clone().close(ms(300)).await;
+    assert_eq!(drained.owed().count(), 3, "{drained:?}");
+    assert_eq!(now() - before, ms(300), "the nodes are connected");
+    for link in &world.links {
+        link.block_requests(false);
+    }
+    let drained = redlock.close(Duration::from_secs(5)).await;
+    assert!(drained.is_complete(), "{drained:?}");
+    assert!(world.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
 async fn close_waits_no_longer_than_its_limit() {
     let world = World::new(3);
     let redlock = world.client();

@@ -15,7 +15,7 @@ async fn law_5_a_heal_is_not_written_after_the_loss_whoever_has_noticed_it() {
         .unwrap();
     let guard = redlock.acquire("resource").ttl(ttl).await.unwrap();
     let engine = redlock.engine().unwrap();
-    let cells = engine.watchdog().cells();
+    let cells = engine.living();
     let [cell] = cells.as_slice() else {
         panic!("one lock")
     };
