@@ -5,6 +5,7 @@
 mod amnesia;
 mod arrows;
 mod cancellation;
+mod closing;
 mod contract;
 mod defaults;
 mod doc_lint;
