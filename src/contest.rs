@@ -16,6 +16,7 @@ use crate::quorum::round::Verdict;
 use crate::quorum::validity::Moment;
 use crate::quorum::waiting::{self, InWay, Waiting};
 use crate::request::Wait;
+use crate::unacquired::Unacquired;
 use crate::wanted::Wanted;
 
 /// A request that has been checked.
@@ -215,7 +216,8 @@ impl Contest<'_> {
     }
 
     fn failure(&self, lost: &Lost) -> AcquireError {
-        let how = lost.attempt.tally(self.now().since(self.began));
+        let waited = self.now().since(self.began);
+        let how = Unacquired::new(&self.wanted.resources, lost.attempt.tally(), waited);
         match lost.verdict {
             Verdict::Contended => AcquireError::Contended(how),
             Verdict::NoQuorum => AcquireError::NoQuorum(how),

@@ -33,8 +33,8 @@ pub const SHORTEST_RECONNECT: Duration = reconnect::RECONNECT.0;
 /// The longest pause before a node is connected again.
 pub const LONGEST_RECONNECT: Duration = reconnect::RECONNECT.1;
 
-/// The bound up to which random pauses grow: after contenders have split the votes, where too few
-/// nodes tell of releases, and where a set of resources is told of keys that are not in its way.
+/// The bound up to which random pauses grow: after contenders have split the votes, and where too few
+/// nodes tell of releases.
 pub const LONGEST_BACKOFF: Duration = backoff::LONGEST;
 
 /// After this time, give or take a quarter, a waiter tries again without any news.

@@ -6,7 +6,6 @@ use std::time::Duration;
 use crate::lease::Lease;
 use crate::quorum::hold::LossCause;
 use crate::quorum::tally::Tally;
-use crate::resources::Resources;
 use crate::unacquired::Unacquired;
 
 /// Why a client could not be built.
@@ -156,16 +155,6 @@ impl AcquireError {
     #[must_use]
     pub fn tally(&self) -> Option<&Tally> {
         self.unacquired().map(Unacquired::tally)
-    }
-
-    /// The same, of a lock on these resources.
-    pub(crate) fn on(self, resources: &Resources) -> Self {
-        match self {
-            Self::Contended(how) => Self::Contended(how.on(resources)),
-            Self::NoQuorum(how) => Self::NoQuorum(how.on(resources)),
-            Self::TooLate(how) => Self::TooLate(how.on(resources)),
-            Self::InvalidRequest(_) | Self::Lost(_) | Self::Closed => self,
-        }
     }
 
     const fn unacquired(&self) -> Option<&Unacquired> {

@@ -17,6 +17,7 @@ use crate::quorum::renewal::Renewal;
 use crate::quorum::round::Verdict;
 use crate::resources::Resources;
 use crate::token::Token;
+use crate::unacquired::Unacquired;
 
 impl Redlock {
     /// Takes over a lock that was [detached](Guard::detach), here or in another process: extends it
@@ -110,7 +111,7 @@ impl Redlock {
         let verdict = attempt.verdict().await;
         let how = || {
             let waited = engine.clock().now().since(began);
-            attempt.tally(waited).on(&resources)
+            Unacquired::new(&resources, attempt.tally(), waited)
         };
         match verdict {
             Some(Verdict::Won) => {

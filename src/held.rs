@@ -56,7 +56,7 @@ impl Held {
         let quorum = self.cell.peek(|hold| hold.round().quorum());
         let names = self.cell.engine().names();
         let votes = names.iter().map(|_node| (None, None));
-        Unacquired::new(Tally::new(names, votes, quorum), waited)
+        Unacquired::new(&self.resources, Tally::new(names, votes, quorum), waited)
     }
 
     pub(crate) fn valid_until(&self) -> Instant {
@@ -111,8 +111,8 @@ impl Held {
             (Err(cause), _) => Err(ExtendError::Lost(cause)),
             (Ok(ended), now) if ended.verdict != Verdict::Won => {
                 let tally = Tally::new(self.cell.engine().names(), ended.votes, ended.quorum);
-                let how = Unacquired::new(tally, now.since(began));
-                Err(ExtendError::NoQuorum(how.on(&self.resources)))
+                let how = Unacquired::new(&self.resources, tally, now.since(began));
+                Err(ExtendError::NoQuorum(how))
             }
             (Ok(_), _) => Ok(self.valid_until()),
         }

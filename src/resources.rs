@@ -6,7 +6,7 @@ use std::sync::Arc;
 /// The resources of one lock: one, or those of a set, sorted, each once.
 ///
 /// They are kept as the keys that they have at the nodes.
-#[derive(Clone, Default, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Resources {
     keys: Arc<[Box<str>]>,
     /// So many bytes of each key stand before its resource.

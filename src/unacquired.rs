@@ -14,7 +14,6 @@ use crate::resources::Resources;
 #[derive(Clone)]
 pub struct Unacquired(Arc<Known>);
 
-#[derive(Clone)]
 struct Known {
     resources: Resources,
     tally: Tally,
@@ -22,21 +21,11 @@ struct Known {
 }
 
 impl Unacquired {
-    pub(crate) fn new(tally: Tally, waited: Duration) -> Self {
-        let resources = Resources::default();
-        Self(Arc::new(Known {
-            resources,
-            tally,
-            waited,
-        }))
-    }
-
-    /// The same, of a lock on these resources.
-    pub(crate) fn on(self, resources: &Resources) -> Self {
-        let known = Arc::unwrap_or_clone(self.0);
+    pub(crate) fn new(resources: &Resources, tally: Tally, waited: Duration) -> Self {
         Self(Arc::new(Known {
             resources: resources.clone(),
-            ..known
+            tally,
+            waited,
         }))
     }
 

@@ -164,8 +164,7 @@ impl Wanted {
             wanted: self,
             began,
         };
-        let outcome = contest.run().await;
-        let cell = outcome.map_err(|error| error.on(&self.resources))?;
+        let cell = contest.run().await?;
         let (resources, redlock) = (self.resources.clone(), self.redlock.clone());
         Ok(Held::new(cell, resources, redlock))
     }

@@ -1,15 +1,14 @@
 //! One attempt at a lock, in the hands of a caller who may drop it.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::cell::{Cell, Mark};
 use super::engine::Engine;
 use crate::quorum::hold::{Hold, LossCause, Outbox, Terms};
 use crate::quorum::round::Verdict;
+use crate::quorum::tally::Tally;
 use crate::quorum::validity::Moment;
 use crate::quorum::waiting::InWay;
-use crate::unacquired::Unacquired;
 
 /// Given up when it is dropped, unless it is kept.
 pub(crate) struct Attempt {
@@ -63,9 +62,8 @@ impl Attempt {
         self.cell.feed(|hold, _, _| hold.backdate(started_at));
     }
 
-    /// The votes, for an error; on what, the caller knows.
-    pub(crate) fn tally(&self, waited: Duration) -> Unacquired {
-        Unacquired::new(self.cell.tally(), waited)
+    pub(crate) fn tally(&self) -> Tally {
+        self.cell.tally()
     }
 
     pub(crate) fn keep(mut self) -> Arc<Cell> {

@@ -39,6 +39,6 @@ fn the_arrows_between_the_parts_have_one_direction() {
     assert_eq!(imports("quorum"), core);
     let node: BTreeSet<String> = only(&["clock", "quorum", "telemetry", "token"]);
     assert_eq!(imports("node"), node);
-    let driver: BTreeSet<String> = only(&["clock", "node", "quorum", "token", "unacquired"]);
+    let driver: BTreeSet<String> = only(&["clock", "node", "quorum", "token"]);
     assert_eq!(imports("driver"), driver);
 }

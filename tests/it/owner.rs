@@ -182,6 +182,9 @@ async fn nested_acquisitions_that_extend_one_after_another_end_in_time() {
     assert!(nested[0].is_ok());
     let error = nested[15].as_ref().unwrap_err();
     assert!(matches!(error, AcquireError::NoQuorum(_)), "{error}");
+    let text = error.to_string();
+    let expected = "too few nodes answered for the lock on a (waited ";
+    assert!(text.starts_with(expected), "{text}");
     assert_eq!(outer.loss(), None);
 }
 
